@@ -43,6 +43,7 @@ type policyState struct {
 	VerbMatchers []governance.Matcher     `json:"verbMatchers"`
 	Match        narrowing                `json:"match"`
 	Conditions   []governance.Condition   `json:"conditions"`
+	Lookups      []governance.Lookup      `json:"lookups"`
 	Action       policyAction             `json:"action"`
 	Approval     *governance.ApprovalRule `json:"approval"`
 }
@@ -80,7 +81,7 @@ func viewState(p policy.Policy) policyState {
 	v := policyState{
 		ID: p.ID, Version: p.Version, Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
 		VerbMatchers: wire.Array(p.Matchers), Match: narrowing{wire.Array(p.Match.All), wire.Array(p.Match.Except)},
-		Conditions: wire.Array(p.Conditions), Action: policyAction{p.Action},
+		Conditions: wire.Array(p.Conditions), Lookups: wire.Array(p.Lookups), Action: policyAction{p.Action},
 	}
 	if p.Action == governance.ActionRequireApproval {
 		v.Approval = &p.Approval
@@ -106,6 +107,7 @@ type policyBody struct {
 	VerbMatchers []matcherBody   `json:"verbMatchers"`
 	Match        *narrowingBody  `json:"match"`
 	Conditions   []conditionBody `json:"conditions"`
+	Lookups      []lookupBody    `json:"lookups"`
 	Action       *actionBody     `json:"action"`
 	Approval     *approvalRule   `json:"approval"`
 }
@@ -127,6 +129,7 @@ type (
 		Except []matcherBody `json:"except"`
 	}
 	conditionBody governance.Condition
+	lookupBody    governance.Lookup
 	actionBody    struct {
 		Type *string `json:"type"`
 	}
@@ -143,6 +146,9 @@ type (
 // conditionValues is where names may differ in case only: the values are compared with
 // arguments.
 const conditionValues = "/conditions/*/value"
+
+// lookupArgs is where the names are those of a verb's arguments.
+const lookupArgs = "/lookups/*/args"
 
 // draft checks the form of the body. The policy domain judges its content.
 func (b policyBody) draft(v *wire.Validation, under string) policy.Draft {
@@ -170,12 +176,13 @@ func (b policyBody) draft(v *wire.Validation, under string) policy.Draft {
 	if b.Match != nil {
 		d.Match = *b.Match.narrowing(v, under+"/match")
 	}
+	d.Lookups = lookups(b.Lookups)
 	return d
 }
 
 func policyDraft(c *wire.Call) (policy.Draft, error) {
 	var b policyBody
-	if err := c.DecodeExact(&b, conditionValues); err != nil {
+	if err := c.DecodeExact(&b, conditionValues, lookupArgs); err != nil {
 		return policy.Draft{}, err
 	}
 	var v wire.Validation

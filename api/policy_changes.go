@@ -62,6 +62,18 @@ func conditions(list []conditionBody) []governance.Condition {
 	return out
 }
 
+// lookups returns nil, which means absent, for nil only.
+func lookups(list []lookupBody) []governance.Lookup {
+	if list == nil {
+		return nil
+	}
+	out := make([]governance.Lookup, len(list))
+	for i, l := range list {
+		out[i] = governance.Lookup(l)
+	}
+	return out
+}
+
 func (r *approvalRule) draft() *policy.ApprovalDraft {
 	if r == nil {
 		return nil
@@ -77,14 +89,14 @@ type policyPatch policyBody
 
 func (s *Server) patchPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b policyPatch
-	if err := c.DecodeExact(&b, conditionValues); err != nil {
+	if err := c.DecodeExact(&b, conditionValues, lookupArgs); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
 	patch := policy.Patch{
 		Name: b.Name, Description: b.Description, Enabled: b.Enabled, Mode: b.Mode, Priority: b.Priority,
 		Matchers: matchers(&v, "/verbMatchers", b.VerbMatchers), Match: b.Match.narrowing(&v, "/match"),
-		Conditions: conditions(b.Conditions), Approval: b.Approval.draft(),
+		Conditions: conditions(b.Conditions), Lookups: lookups(b.Lookups), Approval: b.Approval.draft(),
 	}
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err

@@ -91,7 +91,7 @@ func viewSimulation(m policy.Simulation) simulation {
 
 func (s *Server) simulatePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b simulateBody
-	if err := c.DecodeExact(&b, "/policy"+conditionValues); err != nil {
+	if err := c.DecodeExact(&b, "/policy"+conditionValues, "/policy"+lookupArgs); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation

@@ -222,6 +222,15 @@ SELECT CASE
 UPDATE runs SET updated_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'sending';
 
+-- name: KeepLookups :one
+-- The answers of look-ups, for a run that is not sent yet or may be sent again. It returns how many
+-- rows it has changed. A pause until the next attempt goes on from updated_at, so that stays.
+WITH kept AS (
+    UPDATE runs SET lookups = @lookups
+     WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('claimed', 'sending')
+    RETURNING 1)
+SELECT count(*) FROM kept;
+
 -- name: RequireRunChanged :one
 -- Undoes the transaction where it did not change the run, because another attempt was first:
 -- then the audit record of the change must not stay. A row's xmin is the transaction that
@@ -250,7 +259,7 @@ RETURNING *;
 
 -- name: ReleaseRun :many
 -- Lets a held run continue: to be sent, or to be judged again where @approval_id is null.
-UPDATE runs SET state = 'claimed', approval_id = sqlc.narg('approval_id'), edited_args = sqlc.narg('edited_args'),
+UPDATE runs SET state = 'claimed', lookups = NULL, approval_id = sqlc.narg('approval_id'), edited_args = sqlc.narg('edited_args'),
        give_up_at = @give_up_at, expires_at = @expires_at, updated_at = now(), finished_at = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('claimed', 'pending_approval', 'intercepted')
 RETURNING *;
@@ -260,7 +269,7 @@ RETURNING *;
 UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE @state END,
        error_code = CASE WHEN state = 'intercepted' THEN error_code ELSE @error_code END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE @error_message END,
-       updated_at = now(), finished_at = coalesce(finished_at, now())
+       lookups = NULL, updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('pending_approval', 'intercepted')
 RETURNING *;
 
@@ -302,7 +311,7 @@ SELECT EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id 
 -- A run that is given up as lost must have been silent for @silent_seconds, by the clock that
 -- marks it. The answer of an attempt before the last one ends the run only as executed: the
 -- last one may still take effect.
-UPDATE runs SET state = @state, result = sqlc.narg('result'), provider_status = @provider_status, provider_error = sqlc.narg('provider_error'),
+UPDATE runs SET state = @state, lookups = NULL, result = sqlc.narg('result'), provider_status = @provider_status, provider_error = sqlc.narg('provider_error'),
        error_code = @error_code, error_message = @error_message, error_details = sqlc.narg('error_details'),
        retryable = @retryable, retry_after_ms = @retry_after_ms, approval_id = sqlc.narg('approval_id'),
        risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,
@@ -321,7 +330,7 @@ SELECT FROM runs WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 -- name: RequestCancel :many
 -- Cancels a run that was not sent, also one that is held, and a dry run that waits for
 -- approval.
-UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+UPDATE runs r SET cancel_requested = true, state = 'cancelled', lookups = NULL, updated_at = now(), finished_at = now()
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
@@ -330,7 +339,7 @@ RETURNING *;
 -- name: WithdrawRun :many
 -- Cancels a claim of which nothing has come: its workflow was not started, and its caller
 -- is told so.
-UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+UPDATE runs SET cancel_requested = true, state = 'cancelled', lookups = NULL, updated_at = now(), finished_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'claimed' AND sends = 0
 RETURNING *;
 
@@ -381,7 +390,7 @@ SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LAT
 -- name: EraseRuns :execrows
 -- The fingerprint stays, which is keyed: a repeat of the call must not run again. The states are
 -- looked at again: a refused run may have been claimed again since it was found.
-UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, erased_at = coalesce(erased_at, @erased_at::timestamptz),
+UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, erased_at = coalesce(erased_at, @erased_at::timestamptz),
        metadata = '{}', error_details = NULL, resolve_reason = '', credential_label = ''
  WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[])
    AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected');
@@ -422,7 +431,7 @@ SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS era
 -- Those of the runs that ended before @ended_before. One whose call a person can still release has
 -- not ended. The Map or the message that has made the call reads its result until it has ended itself.
 -- What is locked is left for later. Customer and labels stay, so lists find the run.
-UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, error_details = NULL, erased_at = @now::timestamptz
+UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, error_details = NULL, erased_at = @now::timestamptz
  WHERE r.tenant_id = @tenant_id AND r.erased_at IS NULL AND coalesce(r.finished_at, r.updated_at) < @ended_before::timestamptz
    AND r.id = ANY (ARRAY(SELECT f.id FROM runs f WHERE f.tenant_id = @tenant_id AND f.id = ANY (@ids::uuid[]) FOR UPDATE SKIP LOCKED))
    AND r.state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')

@@ -918,6 +918,7 @@ type Run struct {
 	ChargedMonth    *int32
 	ErasedAt        *time.Time
 	ProviderError   *string
+	Lookups         *string
 }
 
 type RunErasure struct {

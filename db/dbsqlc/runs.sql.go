@@ -152,9 +152,9 @@ const CloseHeldRun = `-- name: CloseHeldRun :many
 UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_code = CASE WHEN state = 'intercepted' THEN error_code ELSE $2 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
-       updated_at = now(), finished_at = coalesce(finished_at, now())
+       lookups = NULL, updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type CloseHeldRunParams struct {
@@ -247,6 +247,7 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -413,7 +414,7 @@ func (q *Queries) EraseEdits(ctx context.Context, db DBTX, arg EraseEditsParams)
 }
 
 const EraseOldRuns = `-- name: EraseOldRuns :many
-UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, error_details = NULL, erased_at = $1::timestamptz
+UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, error_details = NULL, erased_at = $1::timestamptz
  WHERE r.tenant_id = $2 AND r.erased_at IS NULL AND coalesce(r.finished_at, r.updated_at) < $3::timestamptz
    AND r.id = ANY (ARRAY(SELECT f.id FROM runs f WHERE f.tenant_id = $2 AND f.id = ANY ($4::uuid[]) FOR UPDATE SKIP LOCKED))
    AND r.state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')
@@ -466,7 +467,7 @@ func (q *Queries) EraseOldRuns(ctx context.Context, db DBTX, arg EraseOldRunsPar
 }
 
 const EraseRuns = `-- name: EraseRuns :execrows
-UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, erased_at = coalesce(erased_at, $1::timestamptz),
+UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, erased_at = coalesce(erased_at, $1::timestamptz),
        metadata = '{}', error_details = NULL, resolve_reason = '', credential_label = ''
  WHERE tenant_id = $2 AND id = ANY ($3::uuid[])
    AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')
@@ -504,7 +505,7 @@ func (q *Queries) ErasedTo(ctx context.Context, db DBTX, arg ErasedToParams) err
 }
 
 const FinishRun = `-- name: FinishRun :many
-UPDATE runs SET state = $1, result = $2, provider_status = $3, provider_error = $4,
+UPDATE runs SET state = $1, lookups = NULL, result = $2, provider_status = $3, provider_error = $4,
        error_code = $5, error_message = $6, error_details = $7,
        retryable = $8, retry_after_ms = $9, approval_id = $10,
        risk_level = $11, operation_type = $12, decision = $13, policy_name = $14,
@@ -513,7 +514,7 @@ UPDATE runs SET state = $1, result = $2, provider_status = $3, provider_error = 
  WHERE tenant_id = $16 AND id = $17 AND attempt = $18 AND state = ANY ($19::text[])
    AND (sends = $20 OR state = 'claimed' OR $1 = 'executed')
    AND (state <> 'sending' OR $21::float8 = 0 OR updated_at <= now() - make_interval(secs => $21::float8))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type FinishRunParams struct {
@@ -638,6 +639,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -650,7 +652,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -725,6 +727,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.ChargedMonth,
 		&i.ErasedAt,
 		&i.ProviderError,
+		&i.Lookups,
 	)
 	return i, err
 }
@@ -733,7 +736,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type HandOverRunParams struct {
@@ -824,6 +827,7 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -841,7 +845,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, retry_after_ms = 0, ap
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type HoldRunParams struct {
@@ -947,6 +951,7 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -956,6 +961,35 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 		return nil, err
 	}
 	return items, nil
+}
+
+const KeepLookups = `-- name: KeepLookups :one
+WITH kept AS (
+    UPDATE runs SET lookups = $1
+     WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state IN ('claimed', 'sending')
+    RETURNING 1)
+SELECT count(*) FROM kept
+`
+
+type KeepLookupsParams struct {
+	Lookups  *string
+	TenantID uuid.UUID
+	ID       uuid.UUID
+	Attempt  int32
+}
+
+// The answers of look-ups, for a run that is not sent yet or may be sent again. It returns how many
+// rows it has changed. A pause until the next attempt goes on from updated_at, so that stays.
+func (q *Queries) KeepLookups(ctx context.Context, db DBTX, arg KeepLookupsParams) (int64, error) {
+	row := db.QueryRow(ctx, KeepLookups,
+		arg.Lookups,
+		arg.TenantID,
+		arg.ID,
+		arg.Attempt,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const KeyRevoked = `-- name: KeyRevoked :one
@@ -993,7 +1027,7 @@ func (q *Queries) LeaveRuns(ctx context.Context, db DBTX, arg LeaveRunsParams) e
 const LeftRuns = `-- name: LeftRuns :many
 SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased
   FROM (SELECT q.run_id FROM runs_left q WHERE q.tenant_id = $1 AND q.look_at <= $2::timestamptz ORDER BY q.look_at LIMIT $3) l
- CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
 `
 
 type LeftRunsParams struct {
@@ -1031,7 +1065,7 @@ func (q *Queries) LeftRuns(ctx context.Context, db DBTX, arg LeftRunsParams) ([]
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type LetThroughParams struct {
@@ -1120,6 +1154,7 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -1409,7 +1444,7 @@ func (q *Queries) LockErasing(ctx context.Context, db DBTX, arg LockErasingParam
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -1485,6 +1520,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.ChargedMonth,
 		&i.ErasedAt,
 		&i.ProviderError,
+		&i.Lookups,
 	)
 	return i, err
 }
@@ -1682,10 +1718,10 @@ func (q *Queries) ProlongRun(ctx context.Context, db DBTX, arg ProlongRunParams)
 }
 
 const ReleaseRun = `-- name: ReleaseRun :many
-UPDATE runs SET state = 'claimed', approval_id = $1, edited_args = $2,
+UPDATE runs SET state = 'claimed', lookups = NULL, approval_id = $1, edited_args = $2,
        give_up_at = $3, expires_at = $4, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type ReleaseRunParams struct {
@@ -1780,6 +1816,7 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -1792,11 +1829,11 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 }
 
 const RequestCancel = `-- name: RequestCancel :many
-UPDATE runs r SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+UPDATE runs r SET cancel_requested = true, state = 'cancelled', lookups = NULL, updated_at = now(), finished_at = now()
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type RequestCancelParams struct {
@@ -1879,6 +1916,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -1940,7 +1978,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = CASE WHEN erased_at IS NULL THEN $2 END, resolve_reason = $3, resolved_by = $4, resolved_at = now(),
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type ResolveRunParams struct {
@@ -2037,6 +2075,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -2049,7 +2088,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2])))
    AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $3::bigint
@@ -2138,6 +2177,7 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}
@@ -2205,7 +2245,7 @@ func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]Ru
 }
 
 const RunToShow = `-- name: RunToShow :many
-SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, call_target(r.tenant_id, r.provider, r.verb,
+SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.lookups, call_target(r.tenant_id, r.provider, r.verb,
        CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
             WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, $1::bytea[])::json AS target
@@ -2308,6 +2348,7 @@ func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) (
 			&i.Run.ChargedMonth,
 			&i.Run.ErasedAt,
 			&i.Run.ProviderError,
+			&i.Run.Lookups,
 			&i.Target,
 		); err != nil {
 			return nil, err
@@ -2571,9 +2612,9 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 }
 
 const WithdrawRun = `-- name: WithdrawRun :many
-UPDATE runs SET cancel_requested = true, state = 'cancelled', updated_at = now(), finished_at = now()
+UPDATE runs SET cancel_requested = true, state = 'cancelled', lookups = NULL, updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups
 `
 
 type WithdrawRunParams struct {
@@ -2657,6 +2698,7 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Lookups,
 		); err != nil {
 			return nil, err
 		}

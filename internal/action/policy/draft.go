@@ -19,6 +19,7 @@ type Draft struct {
 	Matchers    []governance.Matcher
 	Match       governance.Narrowing
 	Conditions  []governance.Condition
+	Lookups     []governance.Lookup
 	Action      string
 	Approval    *ApprovalDraft // for require_approval only
 }
@@ -65,7 +66,7 @@ func (m mistakes) err() error {
 func (d Draft) parse() (Policy, mistakes) {
 	p := Policy{Description: d.Description, Policy: governance.Policy{
 		Name: d.Name, Enabled: d.Enabled == nil || *d.Enabled, Mode: governance.Mode(d.Mode), Priority: d.Priority,
-		Matchers: d.Matchers, Match: d.Match, Conditions: d.Conditions, Action: governance.Action(d.Action), Approval: d.Approval.rule(),
+		Matchers: d.Matchers, Match: d.Match, Conditions: d.Conditions, Lookups: d.Lookups, Action: governance.Action(d.Action), Approval: d.Approval.rule(),
 	}}
 	p.Policy = governance.Normalize(p.Policy)
 	if p.Mode == "" {

@@ -26,6 +26,7 @@ type Patch struct {
 	Matchers    []governance.Matcher
 	Match       *governance.Narrowing // whole
 	Conditions  []governance.Condition
+	Lookups     []governance.Lookup
 	Action      *string
 	// Approval changes the approval rule in the same way. A policy that becomes one of
 	// require_approval begins with governance.DefaultApproval; one that stops being one loses
@@ -38,7 +39,7 @@ func (p Patch) draft(was Policy) Draft {
 	mode, action := string(was.Mode), string(was.Action)
 	d := Draft{
 		Name: was.Name, Description: was.Description, Enabled: &was.Enabled, Priority: was.Priority,
-		Matchers: was.Matchers, Match: was.Match, Conditions: was.Conditions,
+		Matchers: was.Matchers, Match: was.Match, Conditions: was.Conditions, Lookups: was.Lookups,
 	}
 	set(&d.Name, p.Name)
 	set(&d.Description, p.Description)
@@ -55,6 +56,9 @@ func (p Patch) draft(was Policy) Draft {
 	}
 	if p.Conditions != nil {
 		d.Conditions = p.Conditions
+	}
+	if p.Lookups != nil {
+		d.Lookups = p.Lookups
 	}
 	d.Approval = p.Approval
 	// The action is read without regard to case, so it is compared as it will be stored.

@@ -73,6 +73,8 @@ type Version struct {
 type Subject interface {
 	// Call is a call of the verb, to be judged.
 	Call(args json.RawMessage, about governance.Context) governance.Call
+	// Connected returns why the provider of the verb cannot be called, nil where it can.
+	Connected() *fault.Error
 	// Mask returns the arguments as they may be shown.
 	Mask(args json.RawMessage) json.RawMessage
 }
@@ -148,6 +150,7 @@ type document struct {
 	VerbMatchers []governance.Matcher     `json:"verbMatchers"`
 	Match        governance.Narrowing     `json:"match,omitzero"`
 	Conditions   []governance.Condition   `json:"conditions"`
+	Lookups      []governance.Lookup      `json:"lookups,omitempty"`
 	Action       governance.Action        `json:"action"`
 	Approval     *governance.ApprovalRule `json:"approval"`
 }
@@ -155,7 +158,7 @@ type document struct {
 func encode(p Policy) (json.RawMessage, error) {
 	d := document{
 		Name: p.Name, Description: p.Description, Enabled: p.Enabled, Mode: p.Mode, Priority: p.Priority,
-		VerbMatchers: p.Matchers, Match: p.Match, Conditions: p.Conditions, Action: p.Action,
+		VerbMatchers: p.Matchers, Match: p.Match, Conditions: p.Conditions, Lookups: p.Lookups, Action: p.Action,
 	}
 	if p.Action == governance.ActionRequireApproval {
 		d.Approval = &p.Approval
@@ -174,7 +177,7 @@ func decode(raw json.RawMessage) (Policy, error) {
 	}
 	p := Policy{Policy: governance.Policy{
 		Name: d.Name, Enabled: d.Enabled, Mode: d.Mode, Priority: d.Priority,
-		Matchers: d.VerbMatchers, Match: d.Match, Conditions: d.Conditions, Action: d.Action,
+		Matchers: d.VerbMatchers, Match: d.Match, Conditions: d.Conditions, Lookups: d.Lookups, Action: d.Action,
 	}, Description: d.Description}
 	switch {
 	case d.Approval != nil:

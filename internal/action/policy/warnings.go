@@ -38,6 +38,11 @@ const (
 	// HighRiskStaysClosed: only require_approval opens a high-risk verb.
 	HighRiskStaysClosed WarningCode = "high_risk_stays_closed"
 	TooFewApprovers     WarningCode = "too_few_approvers"
+	// Of look-ups: each leaves the policy in doubt, or does nothing.
+	LookupUnknownVerb  WarningCode = "lookup_unknown_verb"
+	LookupNotRead      WarningCode = "lookup_not_read"
+	LookupNotConnected WarningCode = "lookup_not_connected"
+	LookupUnused       WarningCode = "lookup_unused"
 )
 
 // Bounds of the work that warnings may take.
@@ -59,7 +64,7 @@ func (s *Service) warnings(ctx context.Context, tenant uuid.UUID, p Policy) ([]W
 	for _, c := range governance.Contradictions(p.Conditions) {
 		l.warn(Contradiction, "%s.", strings.ToUpper(c[:1])+c[1:])
 	}
-	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.verbs, l.duplicates} {
+	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.lookups, l.verbs, l.duplicates} {
 		err := step(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			break

@@ -175,11 +175,19 @@ func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor
 	return audit.Append(ctx, tx, rec.With(details))
 }
 
-// check reads a draft and checks that the users it names are the tenant's.
+// check reads a draft and checks that the users it names are the tenant's, and that its look-ups read.
 func (s *Service) check(ctx context.Context, tenant uuid.UUID, d Draft) (Policy, error) {
 	p, m := d.parse()
 	if len(m) == 0 && p.Action == governance.ActionRequireApproval {
 		more, err := s.unknownUsers(ctx, tenant, p.Approval)
+		if err != nil {
+			return Policy{}, err
+		}
+		m = more
+	}
+	// A policy that is off may keep what it has, so that it can be switched off.
+	if len(m) == 0 && p.Enabled && len(p.Lookups) > 0 {
+		more, err := s.lookupMistakes(ctx, tenant, p)
 		if err != nil {
 			return Policy{}, err
 		}

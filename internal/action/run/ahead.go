@@ -81,7 +81,7 @@ func (s *Service) foresee(ctx context.Context, r Run) (p prepared, call Call, kn
 		return p, nil, false
 	}
 	p = prepared{run: r, target: t}
-	if p.judge(ctx) != nil || p.stopped != nil || p.verdict.Decision != governance.Allow || p.verdict.ApprovalRequired() ||
+	if p.judge(ctx) != nil || p.stopped != nil || len(p.verdict.Lookups) > 0 || p.verdict.Decision != governance.Allow || p.verdict.ApprovalRequired() ||
 		len(t.Check(r.Args)) > 0 || t.Connected() != nil || !t.Circuit().IsClosed() {
 		return p, nil, false
 	}

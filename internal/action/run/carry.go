@@ -79,7 +79,7 @@ func cacheOf[K comparable, T any]() *lru.Cache[K, T] {
 
 // addClaim hands a claimed row to Govern.
 func (c *carried) addClaim(r claimedRun) {
-	if len(r.run.Args) <= carriedArgs {
+	if r.run.weight() <= carriedArgs {
 		c.claims.Add(r.run.ref(), r)
 	}
 }
@@ -95,7 +95,7 @@ func (c *carried) takeClaim(ref flow.RunRef) (claimedRun, bool) {
 
 // addJudgement hands a judged run to Send. The entry stays, because Send may be repeated.
 func (c *carried) addJudgement(p prepared) {
-	if len(p.run.Args) <= carriedArgs {
+	if p.run.weight() <= carriedArgs {
 		c.judgements.Add(p.run.ref(), p)
 	}
 }

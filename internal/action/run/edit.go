@@ -116,7 +116,7 @@ func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (p
 		return prepared{}, err
 	}
 	r.EditedArgs = args
-	p := prepared{run: r, target: t}
+	p := prepared{run: r, target: t, later: true}
 	if err := p.judge(ctx); err != nil {
 		return prepared{}, err
 	}

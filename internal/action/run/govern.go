@@ -25,6 +25,10 @@ type prepared struct {
 	calls *callReport
 	// edit says who edited the arguments; nil where no approver did.
 	edit *approval.Edit
+	// read is what the run was judged by.
+	read claimedRun
+	// later: the call is judged again before it is sent, with its look-ups.
+	later bool
 }
 
 // next is what follows for a run: exactly one of its fields is set.
@@ -45,6 +49,11 @@ func stop(step flow.Step, err error) (next, error) { return next{step: step}, er
 // repeated.
 func (s *Service) Govern(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	n, err := s.admit(ctx, ref)
+	if need := lookups(err); need != nil {
+		// The send step makes them: they may take long.
+		s.carried.addClaim(need.read)
+		return flow.Step{State: StateClaimed}, nil
+	}
 	if err != nil || n.send == nil {
 		return n.step, err
 	}
@@ -73,17 +82,19 @@ func (s *Service) load(ctx context.Context, ref flow.RunRef) (p prepared, mine b
 	if err != nil {
 		return prepared{run: r}, true, err
 	}
-	p = prepared{run: r, target: t}
+	p = prepared{run: r, target: t, read: c}
 	return p, true, p.judge(ctx)
 }
 
 // judge decides about the call as it would be sent, by the policies that the target has.
 func (p *prepared) judge(ctx context.Context) error {
-	v, err := p.target.Judge(ctx, p.run.Effective(), p.run.about())
+	about := p.run.about()
+	p.stopped = p.target.StoppedBy(about)
+	about.LookupsLater = p.later || p.stopped != nil
+	v, err := p.target.Judge(ctx, p.run.Effective(), about)
 	if err != nil {
 		return err
 	}
-	p.stopped = p.target.StoppedBy(p.run.about())
 	p.run.Risk, p.run.Operation = p.target.Risk(), p.target.Operation()
 	p.setVerdict(v)
 	return nil
@@ -145,6 +156,8 @@ func (s *Service) admit(ctx context.Context, ref flow.RunRef) (next, error) {
 		return next{send: &p}, nil
 	case p.run.State == StateClaimed && p.run.expired(s.d.Now()) && !p.waitsForLift():
 		return stop(s.expire(ctx, p))
+	case p.needsLookups():
+		return next{}, &lookupsNeeded{p}
 	case p.run.ApprovalID != nil:
 		return s.recheck(ctx, p)
 	default:

@@ -97,6 +97,8 @@ func (p prepared) drift(a approval.Asked) string {
 	switch why := p.rebuilt(a.Bound); {
 	case why != "":
 		return why
+	case len(p.verdict.Lookups) > 0:
+		return "" // the policies are asked again when the call is sent, with its look-ups
 	case p.verdict.Decision == governance.Block:
 		return "The call is blocked now: " + p.verdict.Reason
 	case !slices.EqualFunc(p.requirements(), a.Requirements, sameRequirement):
@@ -153,7 +155,18 @@ func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (ne
 	case !found:
 		return stop(s.movedOn(ctx, p.run.ref()))
 	}
+	looked := p.run.State != StateClaimed && (p.run.lookups != nil || len(p.verdict.Lookups) > 0)
 	p.run.State, p.run.ApprovalID, p.run.Held, p.run.GiveUpAt, p.run.ExpiresAt = done.State, nil, done.Held, done.GiveUpAt, done.ExpiresAt
+	if looked { // what was looked up before the hold no longer counts
+		p.run.lookups = nil
+		p.read = claimedRun{run: p.run, at: s.d.Now()}
+		if err := p.judge(ctx); err != nil {
+			return next{}, err
+		}
+		if p.needsLookups() {
+			return next{}, &lookupsNeeded{p}
+		}
+	}
 	return s.clear(ctx, p)
 }
 

@@ -132,6 +132,8 @@ type Run struct {
 	// Unreadable names what is stored and does not open: "args", the edited ones included, and
 	// "result". The run has none of it then, and is not sent.
 	Unreadable []string
+	// lookups are the answers of the look-ups that were made since the run was claimed or released.
+	lookups map[string]governance.Answer
 	// key seals what is written to the row; nil where it was not read or does not open.
 	key *datakey.Key
 	// masking is what masking the texts takes; nil where it was not read with the row.
@@ -165,10 +167,12 @@ func (r Run) subject() approval.Subject {
 
 // about returns what conditions may ask about the run besides its arguments.
 func (r Run) about() governance.Context {
-	return governance.Made{
+	c := governance.Made{
 		Own: r.Kind == actor.Agent || r.Kind == actor.Map, AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID),
 		SessionID: r.SessionID, KeyID: idText(r.KeyID), DryRun: r.DryRun, Metadata: r.Metadata,
 	}.Context()
+	c.Lookups = r.lookups
+	return c
 }
 
 // account returns in whose name the call is made.

@@ -88,6 +88,7 @@ func opened(key *datakey.Key, row dbsqlc.Run) Run {
 		// Written by this package; what does not parse, or open, is not shown.
 		_ = json.Unmarshal(words, &r.ProviderError)
 	}
+	r.openLookups(row.Lookups)
 	if args != nil || edited != nil {
 		r.Unreadable = append(r.Unreadable, unreadableArgs)
 	}

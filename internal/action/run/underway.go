@@ -65,6 +65,7 @@ type underwayCall struct {
 	err  error
 	// queued is closed when the attempt has to wait for its turn.
 	queued chan struct{}
+	queue  sync.Once
 	// left: no step waits any longer, so the workflow is told of the end.
 	left bool
 	// marked is set where the run is marked already, and has its place.
@@ -176,7 +177,8 @@ func (s *Service) sendSafely(ctx context.Context, ref flow.RunRef, c *underwayCa
 	return s.sendInTurn(ctx, ref, c)
 }
 
-// sendInTurn waits for the share of the run's tenant and provider, then makes the attempt.
+// sendInTurn makes the attempt, and before it the look-ups that the run needs. These take shares of
+// their own providers, and none while the run has one: runs that wait for each other's would not end.
 func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCall) (flow.Step, error) {
 	if m := c.marked; m != nil {
 		defer m.release()
@@ -184,6 +186,21 @@ func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCa
 		defer cancel()
 		return s.sendMarked(ctx, *m)
 	}
+	for range lookupRounds {
+		step, err := s.attemptInTurn(ctx, ref, c)
+		need := lookups(err)
+		if need == nil {
+			return step, err
+		}
+		if step, err = s.lookUp(ctx, need); err != nil || step.Done {
+			return step, err
+		}
+	}
+	return flow.Step{State: StateClaimed, After: underWayAfter}, nil
+}
+
+// attemptInTurn waits for the share of the run's tenant and provider, then makes the attempt.
+func (s *Service) attemptInTurn(ctx context.Context, ref flow.RunRef, c *underwayCall) (flow.Step, error) {
 	r, err := s.waitingRun(ctx, ref)
 	if err != nil {
 		return flow.Step{}, err
@@ -191,7 +208,7 @@ func (s *Service) sendInTurn(ctx context.Context, ref flow.RunRef, c *underwayCa
 	tenant, provider := ref.TenantID.String(), r.Verb.Provider
 	release, free := s.sends.Try(tenant, provider)
 	if !free {
-		close(c.queued)
+		c.queue.Do(func() { close(c.queued) })
 		// Much may change until it is the run's turn. Then it is read and judged again.
 		s.carried.forgetJudgement(ref)
 		waiting, stop := s.turnOf(r)
@@ -225,6 +242,9 @@ func (s *Service) turnOf(r Run) (context.Context, context.CancelFunc) {
 func (s *Service) waitingRun(ctx context.Context, ref flow.RunRef) (Run, error) {
 	if p, known := s.carried.judgement(ref); known {
 		return p.run, nil
+	}
+	if c, known := s.carried.claims.Peek(ref); known {
+		return c.run, nil
 	}
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
 	switch {

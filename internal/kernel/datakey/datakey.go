@@ -83,6 +83,7 @@ const (
 	WebhookAnswer Field = "webhook_attempts.answer"
 
 	RunProviderError Field = "runs.provider_error"
+	RunLookups       Field = "runs.lookups"
 
 	ConversationEntry Field = "conversation_entries.body"
 	SummaryBody       Field = "conversation_summaries.body"

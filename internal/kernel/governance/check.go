@@ -44,7 +44,9 @@ func CheckPolicy(p Policy) []fault.Detail {
 	c.matchers("/verbMatchers", p.Matchers)
 	c.matchers("/match/all", p.Match.All)
 	c.matchers("/match/except", p.Match.Except)
-	c.details = append(c.details, checkConditions("/conditions", p.Conditions)...)
+	r := &clauseReader{}
+	r.readLookups(p.Lookups)
+	c.details = append(c.details, r.check("/conditions", p.Conditions)...)
 	if strictness(p.Action) == 0 {
 		c.fail("/action/type", ruleEnum, "must be allow, notify, require_approval or block")
 	}
@@ -54,9 +56,10 @@ func CheckPolicy(p Policy) []fault.Detail {
 	return c.details
 }
 
-// CheckConditions is CheckPolicy for conditions alone, of a grant. path is the place of the list.
+// CheckConditions is CheckPolicy for conditions alone, of a grant, which has no look-ups. path is the
+// place of the list.
 func CheckConditions(path string, list []Condition) []fault.Detail {
-	problems := checkConditions(path, list)
+	problems := (&clauseReader{}).check(path, normalizeConditions(list))
 	for place, c := range Leaves(list) {
 		if c.Window != nil {
 			problems = append(problems, fault.Detail{Path: path + "/" + place + "/" + memberWindow, Rule: "unexpected", Message: onlyPolicies})
@@ -68,8 +71,8 @@ func CheckConditions(path string, list []Condition) []fault.Detail {
 // onlyPolicies says why a grant has no windows: it counts its own uses.
 const onlyPolicies = "must be absent: only policies ask about windows"
 
-func checkConditions(path string, list []Condition) []fault.Detail {
-	_, r := readClauses(path, normalizeConditions(list))
+func (r *clauseReader) check(path string, list []Condition) []fault.Detail {
+	r.whole(path, list)
 	if r.instructions > maxPrograms {
 		r.fail(path, "regexp", "have regular expressions that are too costly together")
 	}

@@ -35,6 +35,8 @@ type clause struct {
 	parts []clause
 	one   *condition
 	index int // of the condition among all of the policy, in the order written
+	// looksUp: it may need the answer of a look-up. What needs none is judged before it.
+	looksUp bool
 }
 
 // isMet reports whether the clause counts as true. Where strict, doubt counts as true. It notes
@@ -42,19 +44,9 @@ type clause struct {
 func (c *clause) isMet(e *evaluation, strict bool) bool {
 	switch c.join {
 	case joinAll:
-		for i := range c.parts {
-			if !c.parts[i].isMet(e, strict) {
-				return false
-			}
-		}
-		return true
+		return !c.has(e, strict, false)
 	case joinAny:
-		for i := range c.parts {
-			if c.parts[i].isMet(e, strict) {
-				return true
-			}
-		}
-		return false
+		return c.has(e, strict, true)
 	case joinNot:
 		return !c.parts[0].isMet(e, !strict)
 	default:
@@ -62,6 +54,21 @@ func (c *clause) isMet(e *evaluation, strict bool) bool {
 		e.unsure[c.index] = reason
 		return ok
 	}
+}
+
+// has reports whether one of the parts counts as want.
+func (c *clause) has(e *evaluation, strict, want bool) bool {
+	for _, later := range []bool{false, true} {
+		for i := range c.parts {
+			if p := &c.parts[i]; p.looksUp == later && p.isMet(e, strict) == want {
+				return true
+			}
+		}
+		if !c.looksUp {
+			break
+		}
+	}
+	return false
 }
 
 // conditions yields the conditions of clauses in the order written.
@@ -86,16 +93,49 @@ type clauseReader struct {
 	instructions int // of their regular expressions
 	windows      int // of their conditions
 	problems     []fault.Detail
+	lookups      []lookup // of the policy
+	anyLookup    bool     // also those that lookups does not have
 }
 
-// readClauses reads a whole list, which is normalized. path is its place.
-func readClauses(path string, list []Condition) ([]clause, *clauseReader) {
-	r := &clauseReader{}
+// whole reads a whole list, which is normalized. path is its place.
+func (r *clauseReader) whole(path string, list []Condition) []clause {
 	clauses := r.list(path, list, 0)
 	if r.full() {
 		r.problems = []fault.Detail{{Path: path, Rule: ruleMaxItems, Message: fmt.Sprintf("must have at most %d conditions, those in groups included", MaxConditions)}}
 	}
-	return clauses, r
+	return clauses
+}
+
+// readLookups reads the look-ups of a policy, before its conditions.
+func (r *clauseReader) readLookups(list []Lookup) {
+	if len(list) > MaxLookups {
+		r.fail("/lookups", ruleMaxItems, fmt.Sprintf(messageAtMost, MaxLookups))
+	}
+	for i, source := range list[:min(len(list), MaxLookups)] {
+		path := "/lookups/" + strconv.Itoa(i)
+		l, p := readLookup(source)
+		switch {
+		case p != nil:
+			r.fail(path+"/"+p.field, p.rule, p.message)
+		case slices.ContainsFunc(r.lookups, func(other lookup) bool { return other.name == l.name }):
+			r.fail(path+"/name", "unique", "is the name of another look-up of the policy")
+		default:
+			r.lookups = append(r.lookups, *l)
+		}
+	}
+}
+
+// bind has a field of a look-up's answer know the look-up.
+func (r *clauseReader) bind(f *field) bool {
+	if f == nil || f.from != ofLookup || r.anyLookup {
+		return true
+	}
+	f.lookup = slices.IndexFunc(r.lookups, func(l lookup) bool { return l.name == f.lookupName })
+	if f.lookup < 0 {
+		return false
+	}
+	r.lookups[f.lookup].read.keep[f.name[len(lookupPrefix)+len(f.lookupName)+1:]] = f.path
+	return true
 }
 
 // full reports whether there are more entries than a policy may have. Groups have at least one
@@ -135,12 +175,14 @@ func (r *clauseReader) entry(path string, source Condition, groups int) clause {
 		r.fail(path+"/"+name, "minItems", "must have at least one entry")
 	case name == memberNot:
 		// Its one entry has no index.
-		return clause{join: joinNot, parts: []clause{r.entry(path+"/"+name, parts[0], groups+1)}}
+		part := r.entry(path+"/"+name, parts[0], groups+1)
+		return clause{join: joinNot, parts: []clause{part}, looksUp: part.looksUp}
 	default:
 		c := clause{join: joinAll, parts: r.list(path+"/"+name, parts, groups+1)}
 		if name == memberAny {
 			c.join = joinAny
 		}
+		c.looksUp = slices.ContainsFunc(c.parts, func(part clause) bool { return part.looksUp })
 		return c
 	}
 	return clause{join: joinAll}
@@ -154,8 +196,14 @@ func (r *clauseReader) condition(path string, source Condition) clause {
 		r.fail(path+"/"+p.field, p.rule, p.message)
 		return clause{join: joinAll}
 	}
-	if source.Window != nil {
+	c.looksUp = c.one.looksUp
+	switch {
+	case source.Window != nil:
 		r.window(path+"/"+memberWindow, *source.Window)
+	case !r.bind(&c.one.field):
+		r.fail(path+"/field", "lookup", "names no look-up of the policy")
+	case !r.bind(c.one.other):
+		r.fail(path+"/value_field", "lookup", "names no look-up of the policy")
 	}
 	if c.one.re != nil {
 		r.instructions += c.one.re.Size()

@@ -14,6 +14,7 @@ type policy struct {
 	scope      scope    // the verbs that it is about
 	conditions []clause // all must be met
 	count      int      // conditions, those in groups included
+	lookups    []lookup
 	// broken: the stored policy cannot be read. It blocks every call that it may be about.
 	broken bool
 }
@@ -36,8 +37,10 @@ func compilePolicy(source Policy) *policy {
 	}
 	read, readable := scopeOf(&p.Policy)
 	p.scope, p.broken = read, p.broken || !readable
-	clauses, r := readClauses("", p.Conditions)
-	p.conditions, p.count = clauses, r.count
+	r := &clauseReader{}
+	r.readLookups(p.Lookups)
+	p.conditions = r.whole("", p.Conditions)
+	p.count, p.lookups = r.count, r.lookups
 	p.broken = p.broken || len(r.problems) > 0
 	for one := range conditions(p.conditions) {
 		if one.window != nil {
@@ -45,7 +48,7 @@ func compilePolicy(source Policy) *policy {
 		}
 	}
 	if p.broken {
-		p.Action, p.strict, p.conditions, p.count = ActionBlock, strictness(ActionBlock), nil, 0
+		p.Action, p.strict, p.conditions, p.count, p.lookups = ActionBlock, strictness(ActionBlock), nil, 0, nil
 	}
 	return p
 }
@@ -71,6 +74,9 @@ func (p *policy) size() int {
 			n += instructionSize * c.re.Size()
 		}
 	}
+	for _, l := range p.lookups {
+		n += conditionSize + 64*(len(l.read.args)+len(l.read.keep)) + 2*len(l.read.id)
+	}
 	return n
 }
 
@@ -93,14 +99,9 @@ func (e *evaluation) consider(p *policy) {
 		e.gatherWindows(p)
 		return
 	}
-	strict := p.tightens()
-	e.unsure = doubts{}
-	for i := range p.conditions {
-		if !p.conditions[i].isMet(e, strict) {
-			return
-		}
+	if ok, depends := e.matches(p); ok {
+		e.matched = append(e.matched, matched{p, e.unsure, depends})
 	}
-	e.matched = append(e.matched, matched{p, e.unsure})
 }
 
 // before orders policies: the strictest first, enforced before shadow, then by priority,
@@ -132,6 +133,7 @@ func (e *evaluation) verdict() Verdict {
 		v.Decision, v.Notify = decide(e.call.Risk, enforced[0].Action)
 	}
 	v.ShadowDecision, _ = decide(e.call.Risk, e.matched[0].Action)
+	v.Lookups = e.stillNeeded()
 	tooMany := 0
 	if v.Decision == PendingApproval {
 		v.Requirements = requirements(enforced)

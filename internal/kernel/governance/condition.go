@@ -39,6 +39,8 @@ type condition struct {
 	other    *field
 	otherWhy why
 	window   *window // nil where there is a field
+	// looksUp: it needs the answer of a look-up.
+	looksUp bool
 }
 
 // problem says what is wrong with a condition: the field, the rule it breaks, and a message.
@@ -71,6 +73,7 @@ func compileCondition(source Condition) (*condition, *problem) {
 		return nil, p
 	}
 	c.secret = (c.from != ofCall || c.other != nil) && c.looksSecret()
+	c.looksUp = c.from == ofLookup || c.other != nil && c.other.from == ofLookup
 	return c, nil
 }
 
@@ -196,7 +199,8 @@ func (c *condition) compileRegexp() *problem {
 // Instructions returns how many instructions the regular expressions of the conditions have
 // together: what compiling and keeping them costs. It skips those that cannot be read.
 func Instructions(list []Condition) int {
-	_, r := readClauses("", normalizeConditions(list))
+	r := &clauseReader{anyLookup: true}
+	r.whole("", normalizeConditions(list))
 	return r.instructions
 }
 

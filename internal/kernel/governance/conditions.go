@@ -12,7 +12,8 @@ type Conditions struct{ list []clause }
 
 // CompileConditions reads conditions. The error names the first one that cannot be read.
 func CompileConditions(list []Condition) (*Conditions, error) {
-	clauses, r := readClauses("", normalizeConditions(list))
+	r := &clauseReader{}
+	clauses := r.whole("", normalizeConditions(list))
 	if len(r.problems) > 0 {
 		first := r.problems[0]
 		return nil, fmt.Errorf("governance: condition %s %s", strings.TrimPrefix(first.Path, "/"), first.Message)

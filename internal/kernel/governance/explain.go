@@ -63,6 +63,7 @@ func (e *evaluation) explainAll(v *Verdict, decided *policy) *explained {
 // each condition whether its values are secret.
 func (e *evaluation) explain(m *Match, p matched, room *int) (secret []bool) {
 	x, shown := explanation{of: p, secret: make([]bool, p.count), room: *room}, 0
+	e.at, e.pass = p.policy, passJudge
 	for i := range p.conditions {
 		one := x.clause(e, &p.conditions[i], p.tightens())
 		if x.room < 0 {
@@ -226,6 +227,8 @@ func (e *evaluation) actual(c *field, named bool) (json.RawMessage, bool) {
 		return json.RawMessage(`"(not shown: it is of the customer's record)"`), named
 	case ofMetadata:
 		return json.RawMessage(`"(not shown: it is of the call's metadata)"`), named
+	case ofLookup:
+		return json.RawMessage(`"(not shown: it is of a look-up)"`), named
 	case ofAgent:
 		d := c.document(e)
 		if d.left = e.args.left; d.load() {

@@ -33,6 +33,7 @@ const (
 	metadataPrefix = "metadata."
 	fieldOwnAgent  = "agent"
 	agentPrefix    = fieldOwnAgent + "." // of the agent of ours that makes the call
+	lookupPrefix   = "lookup."           // of the answer of a look-up
 )
 
 // contextFields are the fields with one value, and the type that it has where it is not null.
@@ -56,7 +57,7 @@ var fieldValues = map[string][]string{
 
 var errPath = errors.New("is not a field: args.<path>, metadata.<path>, verb, provider, risk_level, operation_type, domain, agent_id, agent.id, " +
 	"agent.name, agent.version, agent.executionMode, customer_id, customer.id, customer.external_id, customer.tags, customer.metadata.<path>, " +
-	"session.id, session.tainted, key.id, dry_run, time.hour or time.weekday")
+	"session.id, session.tainted, key.id, dry_run, time.hour, time.weekday or lookup.<name>.<path>")
 
 // origin says where the values of a field are.
 type origin uint8
@@ -67,6 +68,7 @@ const (
 	ofCustomer               // of the customer's record
 	ofMetadata               // of what the caller has written about the call
 	ofAgent                  // of the agent's description
+	ofLookup                 // of the answer of a look-up of the policy
 )
 
 // field is a field of a call that is ready to be read.
@@ -75,6 +77,9 @@ type field struct {
 	from origin
 	path []segment
 	zone *time.Location // of time.hour and time.weekday
+	// lookupName is the name of the look-up, and lookup its place in the policy.
+	lookupName string
+	lookup     int
 }
 
 // readField reads the name of a field, and the zone beside it. The error never repeats either.
@@ -97,6 +102,14 @@ func readField(name, zone string) (f field, p *problem) {
 		f.from = ofAgent
 		if f.path, err = parsePath(name[len(agentPrefix):]); err == nil && !isOfAgent(f.path) {
 			err = errPath
+		}
+	case strings.HasPrefix(name, lookupPrefix):
+		f.from = ofLookup
+		if f.path, err = parsePath(name[len(lookupPrefix):]); err == nil && len(f.path) < 2 {
+			err = errPath
+		}
+		if err == nil {
+			f.lookupName, f.path = f.path[0].name, f.path[1:]
 		}
 	case contextFields[name] == 0:
 		err = errPath
@@ -217,6 +230,14 @@ func (f *field) ofTime(now time.Time) value {
 // document returns the document that the field's path is of, which is not the arguments. A call
 // without one has an empty one.
 func (f *field) document(e *evaluation) *document {
+	if f.from == ofLookup {
+		return &e.ask(f.lookup).answer
+	}
+	return f.record(e)
+}
+
+// record is document for what the call itself has.
+func (f *field) record(e *evaluation) *document {
 	switch f.from {
 	case ofMetadata:
 		return lazily(&e.metadata, e.call.Context.Metadata)

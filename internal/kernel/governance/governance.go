@@ -59,6 +59,9 @@ type Verdict struct {
 	ShadowDecision Decision
 	// Windows are those of the call, nil for none.
 	Windows *Windows
+	// Lookups are the look-ups to be made before the call is judged again with their answers.
+	// Without them the verdict is that of the strict side.
+	Lookups []LookupCall
 
 	unexplained []bool // by match, see Shown
 }
@@ -83,14 +86,17 @@ func Compile(version int64, policies []Policy) *Set {
 	// which no work is left.
 	policies = slices.Clone(policies)
 	slices.SortStableFunc(policies, func(a, b Policy) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	var reads sharing
 	for _, p := range policies {
 		if p.Enabled {
 			compiled := compilePolicy(Normalize(p))
+			reads.share(compiled)
 			s.index.add(compiled)
 			s.addWindows(compiled)
 			s.size += compiled.size()
 		}
 	}
+	reads.finish()
 	return s
 }
 
@@ -132,7 +138,9 @@ func (s *Set) evaluate(c Call) Verdict {
 	e := evaluation{call: c, args: document{data: c.Args, left: maxWork}}
 	s.index.consider(&e, name)
 	if len(e.matched) == 0 {
-		return registryDefault(&c)
+		v := registryDefault(&c)
+		v.Lookups = e.needs
+		return v
 	}
 	return e.verdict()
 }

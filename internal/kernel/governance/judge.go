@@ -33,6 +33,19 @@ const (
 	whyOtherType
 	whyFilling
 	whyNoAmount
+	whyNotRun
+	whyAnswerLacks
+	whyLookupLacks
+	whyLookupTooMany
+	whyLookupNoVerb
+	whyLookupNoRead
+	whyLookupArgs
+	whyLookupConnect
+	whyLookupStopped
+	whyLookupRefused
+	whyLookupTimeout
+	whyLookupFailed
+	whyLookupTooLarge
 )
 
 // text is why in words, for ConditionMatch.FailClosed. It contains no value.
@@ -56,6 +69,20 @@ func (w why) text() string {
 		whyOtherType:  "what it is compared with is of another type",
 		whyFilling:    "the window is being filled",
 		whyNoAmount:   "an earlier call in the window has no amount",
+
+		whyNotRun:         "lookup: not_run",
+		whyAnswerLacks:    "lookup: the answer lacks it",
+		whyLookupLacks:    "lookup: the call lacks a value that it needs",
+		whyLookupTooMany:  "lookup: the call needs too many",
+		whyLookupNoVerb:   "lookup: its verb is not in the catalog",
+		whyLookupNoRead:   "lookup: its verb is not a read of low or medium risk",
+		whyLookupArgs:     "lookup: its arguments do not fit the schema of its verb",
+		whyLookupConnect:  "lookup: its provider is not connected",
+		whyLookupStopped:  "lookup: a kill switch covers its verb, or the circuit of its provider is open",
+		whyLookupRefused:  "lookup: its provider refused it",
+		whyLookupTimeout:  "lookup: no answer in time",
+		whyLookupFailed:   "lookup: it failed",
+		whyLookupTooLarge: "lookup: its answer is too large",
 	}[w]
 }
 
@@ -84,6 +111,13 @@ type evaluation struct {
 	// gathers: the windows of policies are noted in gathered, and nothing is judged.
 	gathers  bool
 	gathered Windows
+
+	at       *policy // that is being judged
+	pass     pass
+	answers  map[*read]*asked
+	needs    []LookupCall
+	waits    *asked // the first look-up that was reached without an answer, and its place in the policy
+	waitsFor int
 }
 
 // doubts says for each condition of a policy why it could not be judged.
@@ -93,6 +127,8 @@ type doubts [MaxConditions + 1]why
 type matched struct {
 	*policy
 	unsure doubts
+	// depends: it does so only where a look-up that was not made counts for it.
+	depends bool
 }
 
 // isMet reports whether the condition counts as true for the call. The field may lead to
@@ -100,6 +136,11 @@ type matched struct {
 // which the condition is true, or which cannot be judged. On the other side the condition must
 // be true for every value. reason says why it counts so although it could not be judged.
 func (c *condition) isMet(e *evaluation, strict bool) (ok bool, reason why) {
+	if c.looksUp {
+		if a := c.unanswered(e); a != nil {
+			return e.without(c, a, strict)
+		}
+	}
 	switch {
 	case c.window != nil:
 		return c.inWindow(e, strict)
@@ -117,6 +158,8 @@ func (c *condition) direct(e *evaluation, strict bool) (ok bool, reason why) {
 		s := side{strict: strict}
 		s.add(c.contextual(e, c.inContext(&e.call)))
 		return s.ok, s.reason
+	case ofLookup:
+		return c.ofAnswer(e, strict)
 	default:
 		return c.ofRecord(e, strict)
 	}

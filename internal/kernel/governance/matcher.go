@@ -17,6 +17,7 @@ func Normalize(p Policy) Policy {
 	p.Matchers = normalizeMatchers(p.Matchers)
 	p.Match = Narrowing{All: normalizeMatchers(p.Match.All), Except: normalizeMatchers(p.Match.Except)}
 	p.Conditions = normalizeConditions(p.Conditions)
+	p.Lookups = slices.Clone(p.Lookups)
 	p.Approval.OnTimeout = lower(p.Approval.OnTimeout)
 	p.Approval.Approvers = slices.Clone(p.Approval.Approvers)
 	for i, a := range p.Approval.Approvers {

@@ -28,7 +28,9 @@ type Policy struct {
 	Matchers   []Matcher
 	Match      Narrowing
 	Conditions []Condition
-	Action     Action
+	// Lookups are reads whose results the conditions use.
+	Lookups []Lookup
+	Action  Action
 	// Approval is what a require_approval policy asks for; other policies ignore it.
 	Approval ApprovalRule
 }
@@ -245,6 +247,11 @@ type Context struct {
 	Now time.Time
 	// RunID is the run that is judged: it does not count itself. Zero for none.
 	RunID uuid.UUID
+	// Lookups are the answers of the look-ups that were made for the call, by LookupCall.Key.
+	Lookups map[string]Answer
+	// LookupsLater: the call is judged again before it is sent, so a policy that depends on a look-up
+	// that was not made does not match yet.
+	LookupsLater bool
 }
 
 // Match is a policy that matched a call, in either mode.

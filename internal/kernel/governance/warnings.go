@@ -86,10 +86,10 @@ func (c *condition) excludes(o *condition) bool {
 	mine, other := c.source.Operator, o.source.Operator
 	switch mine {
 	case OpExists:
-		return other == OpNotExists || (c.from != ofArgs && o.onlyNull())
+		return other == OpNotExists || (c.ofContext() && o.onlyNull())
 	case OpNotExists:
 		// Where an argument is missing, the other condition may count as true.
-		return c.from != ofArgs && (other == OpEquals || other == OpIn) && !o.takesNull()
+		return c.ofContext() && (other == OpEquals || other == OpIn) && !o.takesNull()
 	case OpEquals, OpIn:
 		return c.noneMeets(o)
 	case OpLengthEquals, OpLengthGreater:
@@ -113,6 +113,9 @@ func (c *condition) excludes(o *condition) bool {
 		return false
 	}
 }
+
+// ofContext reports whether the field is null where the call lacks it.
+func (f *field) ofContext() bool { return f.from != ofArgs && f.from != ofLookup }
 
 // excludesLength is excludes for a condition on a length that is one number, or a lower bound.
 func (c *condition) excludesLength(o *condition) bool {

@@ -14,6 +14,7 @@ const (
 	RunRefused        Action = "run.refused"
 	RunRepeated       Action = "run.repeated"
 	RunRetried        Action = "run.retried"
+	RunLookedUp       Action = "run.looked_up"
 	RunExecuted       Action = "run.executed"
 	RunFailed         Action = "run.failed"
 	RunOutcomeUnknown Action = "run.outcome_unknown"
@@ -188,6 +189,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{RunRefused, SubjectNone, "Something else was wrong before the call was sent, or a call was refused and changed nothing.", ""},
 		{RunRepeated, SubjectNone, "A call with an id that has a run was answered from that run.", ""},
 		{RunRetried, SubjectNone, "An attempt did not settle the run, and another one follows.", ""},
+		{RunLookedUp, SubjectNone, "A look-up of a policy read a verb, or was not made; `outcome` says why. The details name the policies and the verb of the run.", ""},
 		{RunExecuted, SubjectNone, "The provider did what was asked.", "action.executed"},
 		{RunFailed, SubjectNone, "The call failed.", "action.failed"},
 		{RunOutcomeUnknown, SubjectNone, "The call was sent and its outcome is not known.", "action.outcome_unknown"},

@@ -264,8 +264,8 @@ func (j *judge) look(c call, seen catalog.Seen, s *schema, r *Report) {
 	case governance.Block:
 	}
 	message := "Governance would " + what + " this call: " + v.Reason + "."
-	if len(open) > 0 {
-		message = "Governance may " + what + " this call, depending on arguments that are known only when it runs: " + v.Reason + "."
+	if len(open) > 0 || len(v.Lookups) > 0 {
+		message = "Governance may " + what + " this call, depending on what is known only when it runs: " + v.Reason + "."
 	}
 	r.Warnings = append(r.Warnings, mapdef.Fault{Path: c.at, Rule: rule, Message: message})
 }

@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+// looksUp reports whether a look-up may call a verb: a read that is not of high risk.
+func looksUp(s Subject) bool {
+	c := s.Call(nil, governance.Context{})
+	return c.Operation == verb.Read && (c.Risk == verb.RiskLow || c.Risk == verb.RiskMedium)
+}
+
+// lookupSubject returns the verb, nil where the tenant has none of the name.
+func (s *Service) lookupSubject(ctx context.Context, tenant uuid.UUID, name verb.Name) (Subject, error) {
+	subject, err := s.subjects.Subject(ctx, tenant, name)
+	if fault.HasCode(err, fault.CodeVerbNotFound) {
+		return nil, nil //nolint:nilnil // no verb is a value here
+	}
+	return subject, err
+}
+
+// lookupMistakes finds look-ups of verbs that write or are of high risk. A verb that the catalog does
+// not have yet gets a warning only.
+func (s *Service) lookupMistakes(ctx context.Context, tenant uuid.UUID, p Policy) (m mistakes, err error) {
+	verbs, _ := governance.LookupsOf(p.Policy)
+	for _, place := range slices.Sorted(maps.Keys(verbs)) {
+		subject, err := s.lookupSubject(ctx, tenant, verbs[place])
+		if err != nil {
+			return nil, err
+		}
+		if subject != nil && !looksUp(subject) {
+			m.add(place, "read", "must be a read of low or medium risk: a look-up changes nothing and waits for nobody")
+		}
+	}
+	return m, nil
+}
+
+// lookups warns of look-ups that have no answer as things are, and of those that no condition uses.
+func (l *look) lookups(ctx context.Context) error {
+	verbs, unused := governance.LookupsOf(l.p.Policy)
+	for _, place := range slices.Sorted(maps.Keys(verbs)) {
+		name := verbs[place]
+		subject, err := l.s.lookupSubject(ctx, l.tenant, name)
+		switch {
+		case err != nil:
+			return err
+		case subject == nil:
+			l.warn(LookupUnknownVerb, "No verb of the catalog is %s, which a look-up reads.", name)
+		case !looksUp(subject):
+			l.warn(LookupNotRead, "%s is not a read of low or medium risk, so the look-up is not made.", name)
+		case subject.Connected() != nil:
+			l.warn(LookupNotConnected, "The provider %s is not connected, so the look-up is not made. A customer may have a credential of their own.", name.Provider)
+		}
+	}
+	for _, name := range unused {
+		l.warn(LookupUnused, "No condition uses the look-up %s, so it is not made.", name)
+	}
+	return nil
+}
