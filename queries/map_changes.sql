@@ -5,6 +5,16 @@ SELECT @tenant_id, @dry_run, @id, @execution, @place, @path, @verb, @depends_on
  WHERE NOT EXISTS (SELECT FROM map_change_sets s WHERE s.tenant_id = @tenant_id AND s.execution = @dry_run)
 ON CONFLICT (tenant_id, dry_run, id) DO NOTHING;
 
+-- name: RecordMapChangeOfCall :exec
+-- RecordMapChange for a call that a model step has made. It is at the place of the step, and within it
+-- at @at.
+INSERT INTO map_changes (tenant_id, dry_run, id, execution, place, path, verb, depends_on)
+SELECT @tenant_id, @dry_run, @id, @execution, @above::integer[] || m.seq || @at::integer[], @path, @verb, @depends_on
+  FROM map_steps m
+ WHERE m.tenant_id = @tenant_id AND m.execution = @execution AND m.path = @step
+   AND NOT EXISTS (SELECT FROM map_change_sets s WHERE s.tenant_id = @tenant_id AND s.execution = @dry_run)
+ON CONFLICT (tenant_id, dry_run, id) DO NOTHING;
+
 -- name: SetMapChangesOf :exec
 -- Of an execution that a step of a dry run has started in this transaction.
 UPDATE map_executions SET changes_of = @changes_of, changes_at = @changes_at, changes_path = @changes_path

@@ -661,6 +661,46 @@ func (q *Queries) RecordMapChange(ctx context.Context, db DBTX, arg RecordMapCha
 	return err
 }
 
+const RecordMapChangeOfCall = `-- name: RecordMapChangeOfCall :exec
+INSERT INTO map_changes (tenant_id, dry_run, id, execution, place, path, verb, depends_on)
+SELECT $1, $2, $3, $4, $5::integer[] || m.seq || $6::integer[], $7, $8, $9
+  FROM map_steps m
+ WHERE m.tenant_id = $1 AND m.execution = $4 AND m.path = $10
+   AND NOT EXISTS (SELECT FROM map_change_sets s WHERE s.tenant_id = $1 AND s.execution = $2)
+ON CONFLICT (tenant_id, dry_run, id) DO NOTHING
+`
+
+type RecordMapChangeOfCallParams struct {
+	TenantID  uuid.UUID
+	DryRun    uuid.UUID
+	ID        string
+	Execution uuid.UUID
+	Above     []int32
+	At        []int32
+	Path      []string
+	Verb      string
+	DependsOn []string
+	Step      string
+}
+
+// RecordMapChange for a call that a model step has made. It is at the place of the step, and within it
+// at @at.
+func (q *Queries) RecordMapChangeOfCall(ctx context.Context, db DBTX, arg RecordMapChangeOfCallParams) error {
+	_, err := db.Exec(ctx, RecordMapChangeOfCall,
+		arg.TenantID,
+		arg.DryRun,
+		arg.ID,
+		arg.Execution,
+		arg.Above,
+		arg.At,
+		arg.Path,
+		arg.Verb,
+		arg.DependsOn,
+		arg.Step,
+	)
+	return err
+}
+
 const SetMapChangeSet = `-- name: SetMapChangeSet :exec
 UPDATE map_change_sets SET status = $1, decision = coalesce($2, decision), updated_at = $3
  WHERE tenant_id = $4 AND execution = $5

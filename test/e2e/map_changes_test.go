@@ -180,6 +180,72 @@ func TestChangesOfADryRunAreAppliedOnceInOrder(t *testing.T) {
 	})
 }
 
+// The intercepted writes of an agent are changes as those of other steps: in their order, each decided
+// and applied once, for the agent that has made them.
+func TestChangesOfAnAgentOfADryRunAreInItsList(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	g, tenant := withShelf(t, s)
+	g.put("a", "old")
+	agent := agentIDOf(t, tenant, map[string]any{"tools": map[string]any{"allow": []string{"shelf:*"}}})
+	inner := publish(t, tenant, "Within", `[{"id":"work","type":"agent","agent_id":"`+agent+`","goal":"Fill the shelf"}]`)
+	innerID := strings.Split(inner, "/")[3]
+	trigger := publish(t, tenant, "Around an agent", `[
+		{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"a","value":"1"}},
+		{"id":"within","type":"map","map_id":"`+innerID+`","wait":true},
+		{"id":"work","type":"agent","agent_id":"`+agent+`","goal":"Fill the shelf"},
+		{"id":"last","type":"verb","verb":"shelf:set_thing","args":{"id":"a","value":"5"}}]`)
+	path, set := dryRunOf(t, tenant, trigger, map[string]any{})
+	require.Empty(t, g.writes(), "a dry run writes nothing")
+	var args []string
+	for _, change := range set.Changes {
+		var of struct{ ID, Value string }
+		require.NoError(t, json.Unmarshal(change.Args, &of))
+		args = append(args, of.ID+"="+of.Value)
+	}
+	require.Equal(t, []string{"a=1", "a=2", "b=3", "a=4", "a=2", "b=3", "a=4", "a=5"}, args)
+	require.Equal(t, []string{"/steps/1", "/steps/0/turns/0/calls/0"}, set.Changes[1].Path)
+	require.Equal(t, []string{"/steps/2/turns/1/calls/0"}, set.Changes[6].Path)
+	require.JSONEq(t, `{"id":"a","value":"old"}`, string(set.Changes[6].Before))
+
+	ids := set.ids()
+	set = decideAll(t, tenant.User, path, map[string]any{"approve": "all", "reject": ids[1:4]})
+	require.Equal(t, "applied", set.Status, "%+v", set)
+	require.Equal(t, "applied rejected rejected rejected applied applied applied applied", set.statuses())
+	require.Equal(t, []string{"a=1", "a=2", "b=3", "a=4", "a=5"}, g.writes())
+
+	// A policy that names the agent counts for what it has made.
+	path, set = dryRunOf(t, tenant, inner, map[string]any{})
+	require.Equal(t, "proposed proposed proposed", set.statuses())
+	a := tenant.User.Do(http.MethodPost, "/v1/policies", map[string]any{
+		"name": "Not this one", "verbMatchers": []any{map[string]any{"type": "verb", "value": "shelf:set_thing"}}, "action": map[string]any{"type": "block"},
+		"conditions": []any{
+			map[string]any{"field": "agent_id", "operator": "equals", "value": agent}, map[string]any{"field": "args.id", "operator": "equals", "value": "b"},
+		},
+	})
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	set = decideAll(t, tenant.User, path, map[string]any{"approve": "all"})
+	require.Equal(t, "applied failed not_applied", set.statuses())
+	require.Equal(t, "GOVERNANCE_BLOCKED", set.Changes[1].Code)
+}
+
+// What a model has made of a made-up value cannot be made of the real one.
+func TestChangeThatAModelHasMadeOfAMadeUpValueDrifts(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	g, tenant := withShelf(t, s)
+	trigger := publish(t, tenant, "Invents for an agent", `[
+		{"id":"made","type":"verb","verb":"shelf:add_thing","args":{"value":"x"},"mock":{"id":"invented","value":"?"}},
+		{"id":"work","type":"agent","goal":"Fill the shelf of ${steps.made.output.id}","tools":["shelf:*"]}]`)
+	path, set := dryRunOf(t, tenant, trigger, map[string]any{})
+	require.Len(t, set.Changes, 4)
+	require.Equal(t, []string{set.Changes[0].ID}, set.Changes[1].DependsOn)
+	set = decideAll(t, tenant.User, path, map[string]any{"approve": "all"})
+	require.Equal(t, "stopped", set.Status)
+	require.Equal(t, "applied drifted not_applied not_applied", set.statuses())
+	require.Equal(t, []string{"made-x=x"}, g.writes())
+}
+
 // builds is a Map whose later changes are built from what the first one brings.
 const builds = `[
 	{"id":"made","type":"verb","verb":"shelf:add_thing","args":{"value":"${trigger_data.value}"},"mock":{"id":"invented","value":"?"}},

@@ -17,6 +17,10 @@ var stepAgents = []string{
 	`{"purpose":"agent","turn":1,"contains":["Bake the bread","VERB_NOT_FOUND"],"text":"It is baked.","usage":{"input":400,"cached":0,"output":100}}`,
 	`{"purpose":"agent","contains":["Use too much"],"usage":{"input":400,"cached":0,"output":200},` + toolCalls(toolCall("1", "gate:get_thing", `{"id":"much"}`)) + `}`,
 	`{"purpose":"agent","turn":1,"contains":["Ask too often","NOT_MADE"],"text":"I may not."}`,
+	fixture(0, "Fill the shelf", toolCalls(
+		toolCall("1", "shelf:set_thing", `{"id":"a","value":"2"}`), toolCall("2", "shelf:get_thing", `{"id":"a"}`), toolCall("3", "shelf:set_thing", `{"id":"b","value":"3"}`))),
+	`{"purpose":"agent","turn":1,"contains":["Fill the shelf","intercepted"],` + toolCalls(toolCall("4", "shelf:set_thing", `{"id":"a","value":"4"}`)) + `}`,
+	`{"purpose":"agent","turn":2,"contains":["Fill the shelf"],"text":"It is full."}`,
 	fixture(0, "Ask too often", toolCalls(toolCall("1", "gate:get_thing", `{"id":"one"}`), toolCall("2", "gate:get_thing", `{"id":"two"}`))),
 }
 

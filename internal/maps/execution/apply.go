@@ -40,7 +40,10 @@ type Applying struct {
 	// Probed is the run of the dry run whose read-back was read before the change; nil where nothing
 	// was.
 	Probed *flow.RunRef
+	// Agent is the stored agent that has made the call; nil for none.
+	Agent *uuid.UUID
 
+	byModel   bool
 	l         *loader
 	record    json.RawMessage
 	dependsOn []string
@@ -103,11 +106,11 @@ func (s *Service) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.Ge
 		}
 	}
 	if c.record = c.l.read[changePrefix+c.ID]; c.record != nil {
-		var recorded stepmachine.RecordChange
+		var recorded recordedChange
 		if err := json.Unmarshal(c.record, &recorded); err != nil {
 			return nil, fmt.Errorf("execution: change %s: %w", c.ID, err)
 		}
-		c.CredentialID = recorded.CredentialID
+		c.CredentialID, c.Agent, c.byModel = recorded.CredentialID, recorded.Agent, recorded.ByModel
 	}
 	if probed, is := c.l.read[probePrefix+c.Step]; is {
 		c.Probed = &flow.RunRef{}
@@ -126,6 +129,9 @@ func (s *Service) Arguments(ctx context.Context, c *Applying) (args json.RawMess
 	}
 	if args, err = c.l.argsOf(c.record); err != nil || len(c.dependsOn) == 0 {
 		return args, "", err
+	}
+	if c.byModel {
+		return nil, "A model has made this change of a value that was made up. No model is asked again for the real one.", nil
 	}
 	return s.rebuilt(ctx, c, args)
 }

@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/stepmachine"
@@ -253,8 +254,7 @@ func (s *Service) KeepBefore(ctx context.Context, e Execution, ref stepmachine.R
 		return stepmachine.Value{}, fmt.Errorf("execution: %w", err)
 	}
 	name, v, b := beforePrefix+pathOf(ref), stepmachine.Of(before), &db.Batch{}
-	s.queueValue(b, key, e, name, v)
-	s.queueValue(b, key, e, probePrefix+pathOf(ref), stepmachine.Of(mustJSON(probed)))
+	s.queueBefore(b, key, e, pathOf(ref), probed, v)
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return v, fmt.Errorf("execution: keep what was before: %w", err)
 	}
@@ -262,6 +262,12 @@ func (s *Service) KeepBefore(ctx context.Context, e Execution, ref stepmachine.R
 		v = Reference(name, v.JSON, nil)
 	}
 	return v, nil
+}
+
+// queueBefore stores what the probe of the run read before the change at the place.
+func (s *Service) queueBefore(b *db.Batch, key *datakey.Key, e Execution, place string, probed flow.RunRef, before stepmachine.Value) {
+	s.queueValue(b, key, e, beforePrefix+place, before)
+	s.queueValue(b, key, e, probePrefix+place, stepmachine.Of(mustJSON(probed)))
 }
 
 // Invent returns a made-up result of a write of a dry run, of what its step expects.

@@ -87,7 +87,16 @@ func (s *Stepper) tool(
 		return call, path, nil, err
 	}
 	call.Verb, call.Args = wanted.Name, stepmachine.Of(wanted.Args)
+	call.Args.Invented = asked.Start.Input.Invented
 	return call, fmt.Sprintf("%s/turns/%d/calls/%d", path, at.Turn, at.Number), actingFor(e, asked.Do), nil
+}
+
+// keepChange adds an intercepted write of an agent to the changes of the dry run.
+func (s *Stepper) keepChange(ctx context.Context, e execution.Execution, c execution.CallChange) (err error) {
+	if c.Before, _, err = s.d.Runs.Probe(ctx, c.Run); err != nil {
+		return err
+	}
+	return s.KeepCallChange(ctx, e, c)
 }
 
 // callable returns why a call of an agent is not made; nil where it is.

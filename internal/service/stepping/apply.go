@@ -73,6 +73,7 @@ func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, in flo
 		Verb: c.Verb, Args: args, SessionID: e.SessionID, Metadata: metadata,
 		Origin: run.Origin{
 			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &parent, Step: &c.Step, WorkflowID: flow.ApplyWorkflowID(in),
+			AgentID: c.Agent,
 		},
 		StepKey:   run.StepKey(parent, "change "+c.ID, 0, 1),
 		ExpiresIn: run.StepDeadline(s.Deadline(), s.d.Now()),

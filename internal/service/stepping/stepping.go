@@ -147,7 +147,11 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		return flow.MapCallEnd{}, err
 	}
 	end := s.begun(e, call.Ref, at)
-	if end.End.Status == stepmachine.CallIntercepted && in.Tool == nil {
+	switch {
+	case end.End.Status != stepmachine.CallIntercepted:
+	case in.Tool != nil:
+		err = s.keepChange(ctx, e, execution.CallChange{Ref: call.Ref, Tool: *in.Tool, Call: call, Path: path, Agent: agent, Run: end.Run})
+	default:
 		end.End.Result, err = s.instead(ctx, e, call.Ref, end.Run)
 	}
 	return end, err
