@@ -114,10 +114,11 @@ SELECT v.name, v.body, v.found
 
 -- name: UnbegunMaps :many
 -- Executions of all tenants whose workflow has not looked at them for some time. Those that wait for
--- a place have none yet.
+-- a place have none yet, and the index does not have them. The place is found by its execution: by its
+-- state, a plan for small tables would read all that are queued.
 SELECT e.tenant_id, e.id, e.updated_at FROM map_executions e
- WHERE e.finished_at IS NULL AND e.updated_at < @before AND (e.updated_at, e.id) > (@after_at::timestamptz, @after_id::uuid)
-   AND NOT EXISTS (SELECT FROM map_places l WHERE l.tenant_id = e.tenant_id AND l.execution = e.id AND l.state = 'queued')
+ WHERE e.finished_at IS NULL AND ((e.waiting_for ->> 'for') IS DISTINCT FROM 'concurrency' OR e.wants_cancel) AND e.updated_at < @before AND (e.updated_at, e.id) > (@after_at::timestamptz, @after_id::uuid)
+   AND (SELECT l.state FROM map_places l WHERE l.tenant_id = e.tenant_id AND l.execution = e.id) IS DISTINCT FROM 'queued'
  ORDER BY e.updated_at, e.id LIMIT @most;
 
 -- name: ListMapExecutions :many

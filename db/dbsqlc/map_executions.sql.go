@@ -919,8 +919,8 @@ func (q *Queries) ShowMap(ctx context.Context, db DBTX, arg ShowMapParams) (uuid
 
 const UnbegunMaps = `-- name: UnbegunMaps :many
 SELECT e.tenant_id, e.id, e.updated_at FROM map_executions e
- WHERE e.finished_at IS NULL AND e.updated_at < $1 AND (e.updated_at, e.id) > ($2::timestamptz, $3::uuid)
-   AND NOT EXISTS (SELECT FROM map_places l WHERE l.tenant_id = e.tenant_id AND l.execution = e.id AND l.state = 'queued')
+ WHERE e.finished_at IS NULL AND ((e.waiting_for ->> 'for') IS DISTINCT FROM 'concurrency' OR e.wants_cancel) AND e.updated_at < $1 AND (e.updated_at, e.id) > ($2::timestamptz, $3::uuid)
+   AND (SELECT l.state FROM map_places l WHERE l.tenant_id = e.tenant_id AND l.execution = e.id) IS DISTINCT FROM 'queued'
  ORDER BY e.updated_at, e.id LIMIT $4
 `
 
@@ -938,7 +938,8 @@ type UnbegunMapsRow struct {
 }
 
 // Executions of all tenants whose workflow has not looked at them for some time. Those that wait for
-// a place have none yet.
+// a place have none yet, and the index does not have them. The place is found by its execution: by its
+// state, a plan for small tables would read all that are queued.
 func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParams) ([]UnbegunMapsRow, error) {
 	rows, err := db.Query(ctx, UnbegunMaps,
 		arg.Before,
