@@ -62,6 +62,9 @@ func TestStepAfterAnotherTakesTwoTrips(t *testing.T) {
 	before = count.n.Load()
 	r.made("pay", "steps/3", nothing)
 	require.EqualValues(t, 3, count.n.Load()-before, "what was read is too old")
+	before = count.n.Load()
+	r.made("read", "steps/4", nothing)
+	require.EqualValues(t, 3, count.n.Load()-before, "nothing was read for this verb")
 }
 
 // What changes between the judgement and the claim counts: nothing is sent, and nothing is left of the
