@@ -22,6 +22,7 @@ type Runs interface {
 	Do(ctx context.Context, who actor.Actor, req run.Request) (run.Outcome, error)
 	Evaluate(ctx context.Context, who actor.Actor, q run.Question) (run.Evaluation, error)
 	Get(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
+	Result(ctx context.Context, who actor.Actor, executionID string) (json.RawMessage, error)
 	List(ctx context.Context, who actor.Actor, f run.Filter) ([]run.Run, bool, error)
 	// Await waits until the run has an answer, at most until the given time.
 	Await(ctx context.Context, r run.Run, until time.Time) (run.Run, error)
@@ -47,6 +48,7 @@ type runBody struct {
 	DryRunSnake    json.RawMessage `json:"dry_run"`
 	ExpiresIn      json.RawMessage `json:"expires_in"`
 	Fields         *string         `json:"fields"`
+	MaxBytes       json.RawMessage `json:"max_bytes"`
 }
 
 // maxMetadata is the most bytes of metadata.
@@ -166,6 +168,9 @@ func preferWait(v *wire.Validation, headers []string) *time.Duration {
 // runData is the result of a run. It joins the two shapes that the specification shows.
 type runData struct {
 	Result           json.RawMessage `json:"result"`
+	ResultRef        string          `json:"result_ref,omitempty"`
+	ResultBytes      int             `json:"result_bytes,omitempty"`
+	Truncated        bool            `json:"truncated,omitempty"`
 	FieldsError      *programError   `json:"fields_error,omitempty"`
 	Normalized       struct{}        `json:"normalized"`
 	ExecutionID      string          `json:"execution_id"`

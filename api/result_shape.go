@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -24,6 +26,8 @@ type Sandboxes interface {
 type form struct {
 	// fields cuts the result; nil leaves it whole.
 	fields *expression.Program
+	// maxBytes is the most bytes of the result in the answer; 0 for any.
+	maxBytes int
 }
 
 // programError says why a program has no result. The run has one.
@@ -35,8 +39,21 @@ type programError struct {
 // form reads how the caller wants the result.
 func (b runBody) form() (form, error) {
 	var v wire.Validation
-	f := form{fields: program(&v, "/fields", b.Fields)}
+	f := form{fields: program(&v, "/fields", b.Fields), maxBytes: maxBytes(&v, b.MaxBytes)}
 	return f, v.Err()
+}
+
+// maxBytes reads how large the result in the answer may be; 0 where the caller says nothing.
+func maxBytes(v *wire.Validation, raw json.RawMessage) int {
+	if raw == nil || string(raw) == "null" {
+		return 0
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < 1 || n > expression.MaxResult {
+		v.Add("/max_bytes", "range", "max_bytes is a whole number from 1 to 4194304.")
+		return 0
+	}
+	return n
 }
 
 // program reads a jq program; nil where there is none.
@@ -63,15 +80,36 @@ func programFault(err *expression.SyntaxError) string {
 // shape gives the answer the form that the caller wants. What goes wrong there is told in the
 // answer, because the call has had its effect. The error is that of a call which has ended.
 func (s *Server) shape(ctx context.Context, tenant uuid.UUID, f form, r run.Run, d *runData) error {
-	if f.fields == nil || r.State != run.StateExecuted {
+	if r.Result == nil {
 		return nil
 	}
-	cut, failed, err := s.evaluated(ctx, tenant, f.fields, d.Result)
-	if err != nil {
-		return err
+	if f.fields != nil && r.State == run.StateExecuted {
+		cut, failed, err := s.evaluated(ctx, tenant, f.fields, d.Result)
+		if err != nil {
+			return err
+		}
+		if d.Result, d.FieldsError = cut, failed; failed != nil {
+			d.ResultRef = r.ExecutionID
+			return nil
+		}
 	}
-	d.Result, d.FieldsError = cut, failed
+	d.bound(f.maxBytes)
 	return nil
+}
+
+// bound leaves the result out of the answer where it has more than so many bytes, and says where it
+// is read. The stored result is whole, also where the answer would have a part of it.
+func (d *runData) bound(most int) {
+	if most == 0 || len(d.Result) <= most {
+		return
+	}
+	if d.Result = compacted(d.Result); len(d.Result) <= most {
+		return
+	}
+	d.ResultBytes, d.ResultRef, d.Truncated = len(d.Result), d.ExecutionID, true
+	d.Result = nil
+	left := fmt.Sprintf("result has %d bytes, more than max_bytes. Read the stored result in pages at GET %s.", d.ResultBytes, resultPath(d.ResultRef))
+	d.Message = strings.TrimSpace(d.Message + " " + left)
 }
 
 // evaluated returns the result of a program, or why it has none. The error is that of a call which

@@ -75,6 +75,8 @@ func (s *Server) actionRoutes() []route {
 		{http.MethodPost, runPath, takesKey, noUser(), bodyRun, s.runAction, auth.PermActionsRun},
 		{http.MethodPost, "/v1/runtime/governance/evaluate", takesKey, noUser(), bodyRun, s.evaluate, auth.PermActionsRun},
 
+		{http.MethodGet, "/v1/results/{id}", takesKeyOrJWT, anyRole(), 0, s.getResult, auth.PermActionsRun},
+
 		{http.MethodGet, "/v1/executions", takesKeyOrJWT, anyRole(), 0, s.listExecutions, ""},
 		{http.MethodGet, "/v1/executions/{id}", takesKeyOrJWT, anyRole(), 0, s.getExecution, ""},
 		{http.MethodGet, "/v1/executions/{id}/events", takesKeyOrJWT, anyRole(), 0, s.listExecutionEvents, ""},

@@ -104,6 +104,7 @@ func decided() map[string]endpoint {
 		"GET /v1/runtime/actions/catalog/{verb}":      {keyOnly, noUser, "actions:catalog", "/v1/runtime/actions/catalog/no:verb", "", "404 VERB_NOT_FOUND"},
 		"POST /v1/runtime/actions/run":                {keyOnly, noUser, "actions:run", "/v1/runtime/actions/run", "{}", badBody},
 		"POST /v1/runtime/governance/evaluate":        {keyOnly, noUser, "actions:run", "/v1/runtime/governance/evaluate", "{}", badBody},
+		"GET /v1/results/{id}":                        {either, anyRole, "actions:run", "/v1/results/none", "", noExecution},
 		"GET /v1/executions":                          {either, anyRole, "", "/v1/executions", "", "200 "},
 		"GET /v1/executions/{id}":                     {either, anyRole, "", "/v1/executions/none", "", noExecution},
 		"GET /v1/executions/{id}/events":              {either, anyRole, "", "/v1/executions/none/events", "", noExecution},

@@ -67,6 +67,7 @@ func TestConformance(t *testing.T) {
 	j.credentials()
 	j.catalog()
 	j.runs()
+	j.results()
 	j.faults()
 	j.circuits()
 	j.races()
@@ -370,10 +371,6 @@ func (j *journey) catalog() {
 }
 
 const run = "/v1/runtime/actions/run"
-
-func order(id string) object {
-	return object{"verb": "shop:create_order", "args": object{"customer_id": "cus_1001", "amount": 1999, "currency": "eur"}, "execution_id": id, "session_id": "s-1", "metadata": object{"why": "test"}}
-}
 
 func (j *journey) runs() {
 	j.post(j.key, 200, run, order("order-1"))

@@ -55,6 +55,10 @@ type shaped struct {
 
 	Idempotent  bool          `json:"idempotent"`
 	FieldsError *programFault `json:"fields_error"`
+	ResultRef   string        `json:"result_ref"`
+	ResultBytes int           `json:"result_bytes"`
+	Truncated   bool
+	Message     string
 }
 
 type programFault struct{ Code, Message string }
@@ -176,8 +180,8 @@ func TestFieldsCutLargeResults(t *testing.T) {
 	}
 }
 
-// Programs that take all they can get hold up nobody but their own tenant.
-func TestBombsOfOneTenantHoldUpNoOther(t *testing.T) {
+// Programs that take all they can get delay nobody but their own tenant.
+func TestBombsOfOneTenantDelayNoOther(t *testing.T) {
 	t.Parallel()
 	s := stack(t, split)
 	greedy, _ := newWarehouse(t, s)
@@ -214,4 +218,135 @@ func TestBombsOfOneTenantHoldUpNoOther(t *testing.T) {
 	require.Greater(t, calls, 1, "the other tenant was answered meanwhile")
 	require.Equal(t, 50, codes["EXPRESSION_LIMIT"]+codes["SERVICE_UNAVAILABLE"], codes)
 	require.Positive(t, codes["EXPRESSION_LIMIT"])
+}
+
+// resultPage is what these tests read of GET /v1/results/{id}.
+type resultPage struct {
+	Bytes, Offset int
+	Items         []json.RawMessage
+	Text          *string
+}
+
+// pages reads a result until there is no further page.
+func pages(t *testing.T, c *rig.Client, id, query string) (all []resultPage) {
+	t.Helper()
+	for cursor := ""; ; {
+		path := "/v1/results/" + id + "?" + query
+		if cursor != "" {
+			path += "&cursor=" + cursor
+		}
+		a := c.Do(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+		require.LessOrEqual(t, len(a.Body), 600<<10)
+		var p resultPage
+		a.Data(t, &p)
+		all = append(all, p)
+		var next struct {
+			HasMore    bool    `json:"has_more"`
+			NextCursor *string `json:"next_cursor"`
+		}
+		require.NoError(t, json.Unmarshal(a.Envelope(t).Pagination, &next))
+		require.Equal(t, next.HasMore, next.NextCursor != nil)
+		if !next.HasMore {
+			return all
+		}
+		cursor = *next.NextCursor
+	}
+}
+
+func TestLargeResultIsReadInPages(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant, _ := newWarehouse(t, s)
+		id := ids(1)[0]
+		first := asked(t, tenant.Runtime, "list_large", id, map[string]any{"max_bytes": 4096})
+		require.Equal(t, "null", string(first.Result))
+		require.True(t, first.Truncated)
+		require.Equal(t, id, first.ResultRef)
+		require.Greater(t, first.ResultBytes, 3<<20)
+		require.Contains(t, first.Message, "/v1/results/"+id)
+		whole := asked(t, tenant.Runtime, "list_large", id, nil)
+		require.Len(t, whole.Result, first.ResultBytes)
+		require.False(t, whole.Truncated)
+
+		var text strings.Builder
+		for _, p := range pages(t, tenant.Runtime, id, "") {
+			require.Equal(t, first.ResultBytes, p.Bytes)
+			require.Equal(t, text.Len(), p.Offset)
+			text.WriteString(*p.Text)
+		}
+		require.Equal(t, string(whole.Result), text.String())
+
+		var items struct{ Items []json.RawMessage }
+		require.NoError(t, json.Unmarshal(whole.Result, &items))
+		n := 0
+		for _, p := range pages(t, tenant.Runtime, id, "path=/items&limit=500&max_bytes=262144") {
+			require.Equal(t, n, p.Offset)
+			require.LessOrEqual(t, len(p.Items), 500)
+			for _, item := range p.Items {
+				require.Equal(t, string(items.Items[n]), string(item))
+				n++
+			}
+			if n > 1500 {
+				break
+			}
+		}
+		small := asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": ".total", "max_bytes": 1})
+		require.Equal(t, "7", string(small.Result))
+		cut := asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": "[.items[0:20][].name]", "max_bytes": 16})
+		require.Equal(t, 20*len(`"some name",`)+1, cut.ResultBytes, "the size of the cut")
+		require.True(t, cut.Truncated)
+		failed := asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": "empty"})
+		require.Equal(t, id, failed.ResultRef, "the whole result is there to be read")
+	})
+}
+
+func TestPageOfAResultSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	tenant, _ := newWarehouse(t, stack(t, split))
+	id := ids(1)[0]
+	asked(t, tenant.Runtime, "list_items", id, nil)
+	for query, why := range map[string]string{
+		"path=items": "query.path", "path=/none": "query.path", "path=/items/9": "query.path", "path=/items/x": "query.path", "path=/note/x": "query.path",
+		"path=/" + strings.Repeat("x", 1024): "query.path", "format=xml": "query.format", "limit=0": "query.limit", "max_bytes=10": "query.max_bytes",
+		"max_bytes=262145": "query.max_bytes", "cursor=x": "query.cursor", "cursor=AAAAAAAANw": "query.cursor", "offset=1": "query.offset",
+	} {
+		a := tenant.Runtime.Do(http.MethodGet, "/v1/results/"+id+"?"+query, nil)
+		require.Equal(t, http.StatusBadRequest, a.Status, "%s: %s", query, a.Body)
+		require.Contains(t, string(a.Envelope(t).Error.Details), why, query)
+	}
+	for _, body := range []any{0, -1, 4194305, 1.5, "10"} {
+		a := ask(t, tenant.Runtime, "list_items", id, map[string]any{"max_bytes": body})
+		require.Equal(t, http.StatusBadRequest, a.Status, "%s", a.Body)
+	}
+	only := func(query string) resultPage {
+		all := pages(t, tenant.Runtime, id, query)
+		require.Len(t, all, 1, query)
+		return all[0]
+	}
+	require.Equal(t, `"ü"`, *only("path=/note").Text)
+	require.Equal(t, `{"id":2,"open":false}`, *only("path=/items/1").Text)
+	require.Len(t, only("path=/items").Items, 3)
+	require.Contains(t, *only("path=/items&format=text").Text, `[{"id":1,`)
+	require.Len(t, pages(t, tenant.Runtime, id, "path=/items&limit=1"), 3)
+}
+
+func TestResultIsForItsCallerAndMaskedForOthers(t *testing.T) {
+	t.Parallel()
+	s := stack(t, split)
+	tenant, _ := newWarehouse(t, s)
+	other, _ := newKey(t, tenant)
+	stranger := newTenant(s)
+	id := ids(1)[0]
+	asked(t, tenant.Runtime, "create_order", id, nil)
+	require.Equal(t, `"t-1"`, *pages(t, tenant.Runtime, id, "path=/token")[0].Text, "in the clear, as in the answer of the run")
+	require.Equal(t, `"[masked]"`, *pages(t, tenant.User, id, "path=/token")[0].Text)
+	for name, c := range map[string]*rig.Client{"another key": other, "another tenant's key": stranger.Runtime, "another tenant's user": stranger.User} {
+		a := c.Do(http.MethodGet, "/v1/results/"+id, nil)
+		require.Equal(t, http.StatusNotFound, a.Status, name)
+		require.Equal(t, "EXECUTION_NOT_FOUND", a.Code(t), name)
+	}
+	catalog := tenant.User.NewKey(t, "actions:catalog")
+	require.Equal(t, http.StatusForbidden, tenant.Runtime.With(catalog.Key, "").Do(http.MethodGet, "/v1/results/"+id, nil).Status)
 }

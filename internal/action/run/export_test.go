@@ -3,6 +3,7 @@ package run
 import (
 	"github.com/google/uuid"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/flow"
 )
 
@@ -23,3 +24,6 @@ func (r Run) WithoutKey() Run {
 	r.key, r.masking = nil, nil
 	return r
 }
+
+// CalledBy is Run.calledBy.
+func CalledBy(r Run, who actor.Actor) bool { return r.calledBy(who) }

@@ -6,8 +6,8 @@ import (
 	"agentruntime/internal/edge/jqchild"
 )
 
-// Bounds of the jq programs that shape results. They have children of their own, so that they hold
-// up no Map. A tenant has programsOfTenant at once, and the others still find one.
+// Bounds of the jq programs that shape results. They have children of their own, so that they delay
+// no Map. A tenant has programsOfTenant at once, and the others still find one.
 const (
 	programChildren  = 3
 	programsOfTenant = 2
