@@ -172,7 +172,8 @@ type runData struct {
 	ResultBytes      int             `json:"result_bytes,omitempty"`
 	Truncated        bool            `json:"truncated,omitempty"`
 	FieldsError      *programError   `json:"fields_error,omitempty"`
-	Normalized       struct{}        `json:"normalized"`
+	Normalized       json.RawMessage `json:"normalized"`
+	NormalizedError  *programError   `json:"normalized_error,omitempty"`
 	ExecutionID      string          `json:"execution_id"`
 	FenceStatus      string          `json:"fence_status"`
 	GovernanceStatus string          `json:"governance_status"`
@@ -197,7 +198,7 @@ type runData struct {
 func (s *Server) runData(out run.Outcome) runData {
 	r := out.Run
 	d := runData{
-		Result: r.Result, ExecutionID: r.ExecutionID, FenceStatus: wire.FenceExecuted, GovernanceStatus: governanceStatus(r),
+		Result: r.Result, Normalized: json.RawMessage("{}"), ExecutionID: r.ExecutionID, FenceStatus: wire.FenceExecuted, GovernanceStatus: governanceStatus(r),
 		Status: r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
 		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID, ApprovalStatus: out.ApprovalStatus,

@@ -63,18 +63,10 @@ func program(v *wire.Validation, path string, source *string) *expression.Progra
 	}
 	p, err := expression.ParseProgram(*source)
 	if err != nil {
-		v.Add(path, "jq", programFault(err))
+		v.Add(path, "jq", expression.Unfit(*source))
 		return nil
 	}
 	return p
-}
-
-// programFault says what is wrong with a program, and where.
-func programFault(err *expression.SyntaxError) string {
-	if err.Offset > 0 {
-		return fmt.Sprintf("At byte %d: %s.", err.Offset, err.Message)
-	}
-	return err.Message + "."
 }
 
 // shape gives the answer the form that the caller wants. What goes wrong there is told in the
@@ -82,6 +74,9 @@ func programFault(err *expression.SyntaxError) string {
 func (s *Server) shape(ctx context.Context, tenant uuid.UUID, f form, r run.Run, d *runData) error {
 	if r.Result == nil {
 		return nil
+	}
+	if err := s.normalize(ctx, tenant, r, d); err != nil {
+		return err
 	}
 	if f.fields != nil && r.State == run.StateExecuted {
 		cut, failed, err := s.evaluated(ctx, tenant, f.fields, d.Result)
@@ -96,6 +91,37 @@ func (s *Server) shape(ctx context.Context, tenant uuid.UUID, f form, r run.Run,
 	d.bound(f.maxBytes)
 	return nil
 }
+
+// normalize gives the answer the normalized form of the result. The row has the result and the
+// program, as the verb had it when the call was sent. So the form needs no row of its own: a repeat
+// computes the same one, also after another import.
+func (s *Server) normalize(ctx context.Context, tenant uuid.UUID, r run.Run, d *runData) error {
+	if r.Normalizer == "" || r.State != run.StateExecuted {
+		return nil
+	}
+	p, syntax := expression.ParseProgram(r.Normalizer)
+	if syntax != nil { // an import has checked it
+		d.NormalizedError = &programError{expression.CodeFailed, expression.Unfit(r.Normalizer)}
+		return nil
+	}
+	out, failed, err := s.evaluated(ctx, tenant, p, r.Result)
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+	case out[0] != '{':
+		failed = &programError{expression.CodeResult, "The normalized form is an object, and the verb's program has another result."}
+	case len(out) > maxNormalized:
+		failed = &programError{expression.CodeLimit, "The normalized form has more than 65536 bytes."}
+	default:
+		d.Normalized = out
+	}
+	d.NormalizedError = failed
+	return nil
+}
+
+// maxNormalized is how many bytes a normalized form may have.
+const maxNormalized = 64 << 10
 
 // bound leaves the result out of the answer where it has more than so many bytes, and says where it
 // is read. The stored result is whole, also where the answer would have a part of it.

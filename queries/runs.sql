@@ -183,7 +183,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
        in_doubt = r.in_doubt OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = sqlc.narg('credential_id'), credential_type = @credential_type, credential_label = @credential_label,
-       request_hash = @request_hash
+       request_hash = @request_hash, normalizer = sqlc.narg('normalizer')
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= now() - make_interval(secs => @silent_seconds::float8)))
    AND (r.key_id IS NULL OR EXISTS (
@@ -390,7 +390,7 @@ SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LAT
 -- name: EraseRuns :execrows
 -- The fingerprint stays, which is keyed: a repeat of the call must not run again. The states are
 -- looked at again: a refused run may have been claimed again since it was found.
-UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, erased_at = coalesce(erased_at, @erased_at::timestamptz),
+UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, erased_at = coalesce(erased_at, @erased_at::timestamptz),
        metadata = '{}', error_details = NULL, resolve_reason = '', credential_label = ''
  WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[])
    AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected');
@@ -431,7 +431,7 @@ SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS era
 -- Those of the runs that ended before @ended_before. One whose call a person can still release has
 -- not ended. The Map or the message that has made the call reads its result until it has ended itself.
 -- What is locked is left for later. Customer and labels stay, so lists find the run.
-UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, error_details = NULL, erased_at = @now::timestamptz
+UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, error_details = NULL, erased_at = @now::timestamptz
  WHERE r.tenant_id = @tenant_id AND r.erased_at IS NULL AND coalesce(r.finished_at, r.updated_at) < @ended_before::timestamptz
    AND r.id = ANY (ARRAY(SELECT f.id FROM runs f WHERE f.tenant_id = @tenant_id AND f.id = ANY (@ids::uuid[]) FOR UPDATE SKIP LOCKED))
    AND r.state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')

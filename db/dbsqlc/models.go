@@ -919,6 +919,7 @@ type Run struct {
 	ErasedAt        *time.Time
 	ProviderError   *string
 	Lookups         *string
+	Normalizer      *string
 }
 
 type RunErasure struct {

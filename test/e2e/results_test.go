@@ -350,3 +350,82 @@ func TestResultIsForItsCallerAndMaskedForOthers(t *testing.T) {
 	catalog := tenant.User.NewKey(t, "actions:catalog")
 	require.Equal(t, http.StatusForbidden, tenant.Runtime.With(catalog.Key, "").Do(http.MethodGet, "/v1/results/"+id, nil).Status)
 }
+
+// normalizedData is what these tests read of a normalized form.
+type normalizedData struct {
+	rig.RunData
+
+	Normalized      json.RawMessage `json:"normalized"`
+	NormalizedError *programFault   `json:"normalized_error"`
+}
+
+func normalizedOf(t *testing.T, c *rig.Client, verb, id string, more map[string]any) (d normalizedData) {
+	t.Helper()
+	a := ask(t, c, verb, id, more)
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	a.Data(t, &d)
+	require.Equal(t, "executed", d.Status)
+	return d
+}
+
+// correct imports the warehouse again with rules.
+func correct(t *testing.T, tenant *rig.Tenant, rules ...any) rig.Answer {
+	t.Helper()
+	return tenant.User.Do(http.MethodPatch, "/v1/providers/warehouse", map[string]any{"rules": rules})
+}
+
+func normalizes(verb, program string) map[string]any {
+	return map[string]any{"match": map[string]any{"verb": verb}, "normalized": program}
+}
+
+func TestNormalizedFormIsThatOfTheVerbWhenItWasCalled(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant, h := newWarehouse(t, s)
+		id := ids(4)
+		require.JSONEq(t, `{}`, string(normalizedOf(t, tenant.Runtime, "create_order", id[0], nil).Normalized))
+		a := correct(t, tenant, normalizes("create_order", `{order: .id, total: .amount, skus: [.lines[].sku]}`))
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+		require.Equal(t, `{"order":"o-2","skus":["a","b"],"total":9007199254740993}`, string(normalizedOf(t, tenant.Runtime, "create_order", id[1], nil).Normalized))
+		cut := normalizedOf(t, tenant.Runtime, "create_order", id[1], map[string]any{"fields": ".state", "max_bytes": 1})
+		require.Equal(t, "null", string(cut.Result))
+		require.Contains(t, string(cut.Normalized), `"order":"o-2"`, "it is of the whole result")
+
+		a = correct(t, tenant, normalizes("create_order", `{now_other: .id}`))
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+		require.Contains(t, string(normalizedOf(t, tenant.Runtime, "create_order", id[1], nil).Normalized), `"order":"o-2"`, "a repeat has the form of its call")
+		require.Equal(t, `{"now_other":"o-3"}`, string(normalizedOf(t, tenant.Runtime, "create_order", id[2], nil).Normalized))
+		require.JSONEq(t, `{}`, string(normalizedOf(t, tenant.Runtime, "create_order", id[0], nil).Normalized), "the first call had none")
+		require.JSONEq(t, `{}`, string(normalizedOf(t, tenant.Runtime, "list_items", id[3], nil).Normalized))
+		require.EqualValues(t, 3, h.orders.Load())
+
+		a = correct(t, tenant, normalizes("*", `{a: .}`), normalizes("list_items", `.a | now`))
+		require.Equal(t, http.StatusBadRequest, a.Status)
+		require.Contains(t, string(a.Envelope(t).Error.Details), `"/rules/1/normalized"`)
+		require.Contains(t, string(a.Envelope(t).Error.Details), `now is not allowed`)
+	})
+}
+
+func TestNormalizedFormThatFailsLosesNoOutcome(t *testing.T) {
+	t.Parallel()
+	s := stack(t, split)
+	tenant, h := newWarehouse(t, s)
+	n := int64(0)
+	for program, code := range map[string]string{
+		`.lines`: "EXPRESSION_RESULT", `.lines[]`: "EXPRESSION_RESULT", `{a: .id.x}`: "EXPRESSION_ERROR", `{a: ("x" * 70000)}`: "EXPRESSION_LIMIT",
+		`def f: f; f`: "EXPRESSION_LIMIT", `{a: [range(1e12)]}`: "EXPRESSION_LIMIT",
+	} {
+		require.Equal(t, http.StatusOK, correct(t, tenant, normalizes("create_order", program)).Status, program)
+		n++
+		id := ids(1)[0]
+		for range 2 {
+			d := normalizedOf(t, tenant.Runtime, "create_order", id, nil)
+			require.JSONEq(t, `{}`, string(d.Normalized))
+			require.NotNil(t, d.NormalizedError, program)
+			require.Equal(t, code, d.NormalizedError.Code, program)
+			require.Contains(t, string(d.Result), fmt.Sprintf(`"id":"o-%d"`, n))
+		}
+	}
+	require.Equal(t, n, h.orders.Load())
+}

@@ -245,7 +245,9 @@ type targets struct {
 	policies atomic.Pointer[governance.Set]
 	schema   atomic.Pointer[string]
 	readBack atomic.Pointer[verb.ReadBack] // of pay
-	read     atomic.Pointer[run.Read]      // nil: nothing is compared
+	// normalizer is that of all verbs, nil for none.
+	normalizer atomic.Pointer[string]
+	read       atomic.Pointer[run.Read] // nil: nothing is compared
 	// imported is what an import changes of every verb.
 	imported atomic.Pointer[func(*target)]
 	customer atomic.Pointer[string] // of the last call
@@ -319,6 +321,9 @@ func (t *targets) target(name verb.Name) target {
 	if name.Verb == "pay" {
 		out.readBack = t.readBack.Load()
 	}
+	if program := t.normalizer.Load(); program != nil {
+		out.normalizer = *program
+	}
 	if hash := t.schema.Load(); hash != nil {
 		out.schema = *hash
 	}
@@ -336,6 +341,7 @@ type target struct {
 	policies      *governance.Set
 	schema        string
 	readBack      *verb.ReadBack
+	normalizer    string
 	read          *run.Read
 	name          verb.Name
 	risk          verb.Risk
@@ -348,6 +354,7 @@ func (t target) Risk() verb.Risk               { return t.risk }
 func (t target) Operation() verb.Operation     { return t.op }
 func (t target) Idempotency() verb.Idempotency { return t.idem }
 func (t target) ReadBack() *verb.ReadBack      { return t.readBack }
+func (t target) Normalizer() string            { return t.normalizer }
 func (t target) SchemaHash() []byte            { return []byte(t.schema) }
 func (t target) PolicyVersion() int64          { return t.policies.Version() }
 func (t target) Connected() *fault.Error       { return nil }

@@ -105,8 +105,11 @@ type Run struct {
 	// Sends is how many attempts at the provider were begun.
 	Sends int32
 	// MaybeSent: the run is a write, and an attempt may have had its effect.
-	MaybeSent      bool
-	Result         json.RawMessage
+	MaybeSent bool
+	Result    json.RawMessage
+	// Normalizer makes the normalized form of Result; "" where the verb had none when the call was
+	// sent, and in lists.
+	Normalizer     string
 	ProviderStatus int
 	// ProviderError is what the provider said with an answer that is no result, masked; nil where
 	// it said nothing, and in lists.
@@ -245,6 +248,9 @@ func withoutTexts(r dbsqlc.Run) Run {
 		ErrorCode: fault.Code(r.ErrorCode), ErrorMessage: r.ErrorMessage, Retryable: r.Retryable,
 		RetryAfter: time.Duration(r.RetryAfterMs) * time.Millisecond,
 		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
+	}
+	if r.Normalizer != nil {
+		out.Normalizer = *r.Normalizer
 	}
 	if r.ExpiresIn != nil {
 		in := time.Duration(*r.ExpiresIn) * time.Second

@@ -95,6 +95,9 @@ type Target interface {
 	// ReadBack returns how to find out whether a call of the verb took effect, once that is not
 	// known; nil where its document declares nothing.
 	ReadBack() *verb.ReadBack
+	// Normalizer returns the program that makes the normalized form of a result; "" where the verb
+	// has none.
+	Normalizer() string
 	// CredentialID returns the credential that a call uses; nil where the provider needs
 	// none.
 	CredentialID() *uuid.UUID

@@ -179,7 +179,7 @@ func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answ
 	sent = db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
 		CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
 		SilentSeconds: lostAfter.Seconds(), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
-		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
+		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Normalizer: db.Optional(p.target.Normalizer()), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
 		Probe: !p.target.Circuit().IsClosed(),
 	})
 	action := audit.RunAllowed

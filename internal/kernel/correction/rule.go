@@ -34,6 +34,8 @@ type Rule struct {
 	ReadBack    json.RawMessage `json:"read_back,omitempty"`
 	// Timeout is seconds or a duration, as in x-agent-runtime.
 	Timeout json.RawMessage `json:"timeout,omitempty"`
+	// Normalized is a jq program that makes the normalized form of results.
+	Normalized *string `json:"normalized,omitempty"`
 	// Hidden operations have no verb.
 	Hidden *bool `json:"hidden,omitempty"`
 	// Rename is another name of the verb. Such a rule matches one operation.
@@ -84,7 +86,7 @@ func Check(rules []Rule) []Fault {
 // says returns how many members a rule has beside its match.
 func (r Rule) says() (n int) {
 	for _, given := range []bool{
-		r.Risk != nil, r.Operation != nil, r.Domain != nil, r.Idempotency != nil, len(r.ReadBack) > 0, len(r.Timeout) > 0, r.Hidden != nil, r.Rename != nil,
+		r.Risk != nil, r.Operation != nil, r.Domain != nil, r.Idempotency != nil, len(r.ReadBack) > 0, len(r.Timeout) > 0, r.Normalized != nil, r.Hidden != nil, r.Rename != nil,
 	} {
 		if given {
 			n++

@@ -42,6 +42,18 @@ func ParseProgram(source string) (*Program, *SyntaxError) {
 	return &Program{expr}, nil
 }
 
+// Unfit returns why a text is no program, in a sentence that says where; "" if it is one.
+func Unfit(source string) string {
+	_, err := ParseProgram(source)
+	switch {
+	case err == nil:
+		return ""
+	case err.Offset > 0:
+		return fmt.Sprintf("At byte %d: %s.", err.Offset, err.Message)
+	}
+	return err.Message + "."
+}
+
 // Eval returns the one result of the program on an input. The error is a *Failure, or what the
 // sandbox or ctx returned. Paths, and small evaluations that cannot grow, take no sandbox.
 func (p *Program) Eval(ctx context.Context, sandbox Sandbox, input json.RawMessage) (json.RawMessage, error) {

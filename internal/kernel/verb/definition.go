@@ -73,6 +73,8 @@ type PlanHead struct {
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 	// Security is what a call must present; nil in a plan of an earlier release.
 	Security Security `json:"security,omitempty"`
+	// Normalized is a jq program that makes the normalized form of a result; "" where there is none.
+	Normalized string `json:"normalized,omitempty"`
 	// ReadBack settles a call whose outcome is unknown; nil where none is declared.
 	ReadBack *ReadBack `json:"read_back,omitempty"`
 }

@@ -34,7 +34,9 @@ type knownVerb struct {
 	idempotency verb.Idempotency
 	// readBack is the declared read-back as JSON, "" for none. Of a removed verb it is not known.
 	readBack string
-	removed  bool
+	// normalized is the program of normalized forms, "" for none. Of a removed verb it is not known.
+	normalized string
+	removed    bool
 	// places says where each argument goes. It is nil where that is not known, as of removed
 	// verbs.
 	places map[string]argPlace
@@ -73,7 +75,7 @@ type known struct {
 // change is one thing that an import changes. Audit records store it.
 type change struct {
 	// What is base_url, auth, domain, rules, server, servers, platform, removed, renamed, argument, arguments, mask, method, path,
-	// risk_level, operation_type, idempotency, read_back, comparison, schema or a kind of package argdiff.
+	// risk_level, operation_type, idempotency, read_back, normalized, comparison, schema or a kind of package argdiff.
 	What  string `json:"what"`
 	Verb  string `json:"verb,omitempty"`
 	Route route  `json:"operation,omitempty"`
@@ -206,7 +208,7 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 	for _, d := range verbs {
 		v := knownVerb{
 			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
-			readBack: readBackOf(d.Plan), places: placesOf(d.Plan, argsOf(d.Schema)), schema: d.Schema,
+			readBack: readBackOf(d.Plan), normalized: normalizedOf(d.Plan), places: placesOf(d.Plan, argsOf(d.Schema)), schema: d.Schema,
 			form: formOf(d.Schema, d.Plan), security: securityOf(d.Plan), plainPlan: d.Plan,
 		}
 		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
@@ -282,6 +284,9 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 	}
 	if was.readBack != v.readBack {
 		c.add("read_back", v, was.readBack, v.readBack, true)
+	}
+	if was.normalized != v.normalized {
+		c.add("normalized", v, was.normalized, v.normalized, true)
 	}
 	if moves(was.places, v.places) {
 		c.add("argument", v, "", "", true)

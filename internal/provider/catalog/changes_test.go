@@ -48,12 +48,17 @@ func repeats(i verb.Idempotency) func(*verb.Definition) {
 
 // proves declares a read-back by a verb.
 func proves(by string) func(*verb.Definition) {
+	return declares("read_back", map[string]any{"verb": by, "match": map[string]any{"equals": map[string]any{"id": "${args.id}"}}})
+}
+
+// declares sets a member of the plan.
+func declares(name string, value any) func(*verb.Definition) {
 	return func(d *verb.Definition) {
 		var plan map[string]any
 		if err := json.Unmarshal(d.Plan, &plan); err != nil {
 			panic(err)
 		}
-		plan["read_back"] = map[string]any{"verb": by, "match": map[string]any{"equals": map[string]any{"id": "${args.id}"}}}
+		plan[name] = value
 		raw, err := json.Marshal(plan)
 		if err != nil {
 			panic(err)
@@ -66,7 +71,7 @@ func proves(by string) func(*verb.Definition) {
 func knew(d verb.Definition, removed bool) knownVerb {
 	return knownVerb{
 		name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
-		readBack: readBackOf(d.Plan), removed: removed,
+		readBack: readBackOf(d.Plan), normalized: normalizedOf(d.Plan), removed: removed,
 	}
 }
 
@@ -176,6 +181,8 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		"the same read-back":               {nothing, same(charge), nil},
 		"again with a read-back":           {nothing, same(defined("pay", "POST /payments", risk(verb.RiskHigh), proves("get_order"))), []string{"read_back"}},
 		"new, with a read-back":            {nothing, same(defined("create", "POST /orders", proves("get_order"))), nil},
+		"a normalized form":                {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), declares("normalized", "{id}"))), []string{"normalized"}},
+		"new, with a normalized form":      {nothing, same(defined("create", "POST /orders", declares("normalized", "{id}"))), nil},
 		"another method":                   {nothing, same(defined("put", "PUT /refunds")), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

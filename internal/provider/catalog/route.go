@@ -135,6 +135,15 @@ func toldApart(a, b route) bool {
 	return false
 }
 
+// normalizedOf returns the program of normalized forms in a verb's plan; "" where it has none.
+func normalizedOf(plan json.RawMessage) string {
+	head, err := verb.HeadOf(plan)
+	if err != nil {
+		return ""
+	}
+	return head.Normalized
+}
+
 // readBackOf returns the read-back that a verb's plan declares, as JSON; "" where it has none.
 func readBackOf(plan json.RawMessage) string {
 	head, err := verb.HeadOf(plan)

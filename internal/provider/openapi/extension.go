@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/kernel/verb"
@@ -35,6 +36,21 @@ func timeout(value any) (int64, bool) {
 		return 0, false
 	}
 	return d.Milliseconds(), true
+}
+
+// unfit returns why a text of the document is no program for normalized forms, "" if it is one.
+// Operations often have the same, which is read once.
+func (im *importer) unfit(program string) string {
+	why, known := im.programs[program]
+	if known {
+		return why
+	}
+	if !im.doc.spend(len(program)) {
+		return "the import has ended"
+	}
+	why = expression.Unfit(program)
+	im.programs[program] = why
+	return why
 }
 
 // readBack reads the form of x-agent-runtime.read_back. Its verb may be written as the

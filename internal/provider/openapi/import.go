@@ -92,6 +92,8 @@ type importer struct {
 	rules     []rule
 	// renamed has the names that rules have given, by those before.
 	renamed map[string]string
+	// programs has what is wrong with the programs of the document that were read.
+	programs map[string]string
 }
 
 // loss is what one operation lost.
@@ -126,7 +128,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := &importer{in: in, doc: doc, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}}
+	im := &importer{in: in, doc: doc, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}, programs: map[string]string{}}
 	im.hosts = &servers{im: im, seen: map[string]bool{}, refused: map[string]bool{}, uses: map[string]*verb.Server{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
 	if im.rules, err = readRules(in); err != nil {

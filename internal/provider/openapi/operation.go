@@ -188,6 +188,12 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 			}
 		case "timeout":
 			o.plan.TimeoutMS, known = timeout(value)
+		case "normalized":
+			if why := o.im.unfit(word); why != "" {
+				o.scratch.lose("x-agent-runtime.normalized is ignored: " + why)
+			} else {
+				o.plan.Normalized = word
+			}
 		case "read_back":
 			var why error
 			o.readBackBy = "x-agent-runtime.read_back"

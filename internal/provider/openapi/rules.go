@@ -6,6 +6,7 @@ import (
 
 	"agentruntime/internal/kernel/correction"
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/verb"
@@ -79,6 +80,11 @@ func (r *rule) read(slug string) (details []fault.Detail) {
 			details = append(details, fault.Detail{Path: r.at + "/timeout", Rule: "timeout", Message: "timeout is 1 to 60 seconds, as a number or a duration."})
 		}
 	}
+	if r.Normalized != nil {
+		if why := expression.Unfit(*r.Normalized); why != "" {
+			details = append(details, fault.Detail{Path: r.at + "/normalized", Rule: "jq", Message: why})
+		}
+	}
 	if why := r.readReadBack(); why != nil {
 		details = append(details, fault.Detail{Path: r.at + "/read_back", Rule: "read_back", Message: "read_back: " + why.Error() + "."})
 	}
@@ -140,6 +146,9 @@ func (o *operation) apply(v *verb.Definition, r *rule) {
 	}
 	if r.readBack != nil {
 		o.readBack, o.readBackBy = r.readBack, r.at+"/read_back"
+	}
+	if r.Normalized != nil {
+		o.plan.Normalized = *r.Normalized
 	}
 	if r.Rename != nil {
 		o.im.renamed[v.Name] = *r.Rename

@@ -134,3 +134,37 @@ func TestRulesCountAsWork(t *testing.T) {
 	_, err = openapi.ImportWithin(t.Context(), in, 10_000_000)
 	require.NoError(t, err)
 }
+
+func TestNormalizedFormComesFromRulesAndTheDocument(t *testing.T) {
+	t.Parallel()
+	program := func(im *openapi.Imported, name string) string {
+		head, err := verb.HeadOf(named(im, name).Plan)
+		require.NoError(t, err)
+		return head.Normalized
+	}
+	im, err := ruled(t, `[{"match":{"tag":"Orders"},"normalized":"{id}"},{"match":{"verb":"list_orders"},"normalized":"{orders: .data}"}]`)
+	require.NoError(t, err)
+	require.Equal(t, "{id}", program(im, "create_order"))
+	require.Equal(t, "{orders: .data}", program(im, "list_orders"), "the later rule counts")
+	require.Empty(t, program(im, "delete_order"))
+
+	im = shop(t, `{"normalized":"{id, total: .amount}"}`)
+	require.Equal(t, "{id, total: .amount}", program(im, "create_order"))
+	for text, why := range map[string]string{`"now"`: "now is not allowed", `".a |"`: "At byte 4", `7`: "is empty", `""`: "is empty"} {
+		im = shop(t, `{"normalized":`+text+`}`)
+		require.Empty(t, program(im, "create_order"), text)
+		require.Contains(t, im.Degraded[0].Reason, "x-agent-runtime.normalized is ignored: ", text)
+		require.Contains(t, im.Degraded[0].Reason, why, text)
+	}
+
+	_, err = ruled(t, `[{"match":{"verb":"*"},"normalized":"{id}"},{"match":{"verb":"*"},"normalized":"env"},{"match":{"verb":"*"},"normalized":"`+strings.Repeat(" ", 4096)+`."},{"match":{"verb":"*"},"normalized":"{id} ]"}]`)
+	f := fault.As(err)
+	require.NotNil(t, f)
+	require.Equal(t, fault.CodeValidation, f.Code)
+	var places []string
+	for _, d := range f.Details {
+		places = append(places, d.Path)
+	}
+	require.Equal(t, []string{"/rules/1/normalized", "/rules/2/normalized", "/rules/3/normalized"}, places)
+	require.Contains(t, f.Details[2].Message, "At byte 5")
+}

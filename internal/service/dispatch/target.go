@@ -67,6 +67,9 @@ func (t *target) Idempotency() verb.Idempotency { return t.meta.Idempotency }
 // unknown, nil where the verb's document declares nothing.
 func (t *target) ReadBack() *verb.ReadBack { return t.artefacts.head.ReadBack }
 
+// Normalizer implements run.Target.
+func (t *target) Normalizer() string { return t.artefacts.head.Normalized }
+
 // CredentialID implements run.Target.
 func (t *target) CredentialID() *uuid.UUID {
 	if len(t.presents) == 0 || t.credential == nil {
