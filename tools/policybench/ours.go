@@ -1,0 +1,71 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+type ours struct {
+	set   *governance.Set
+	calls []governance.Call
+}
+
+func newOurs(s set) *ours {
+	var list []governance.Policy
+	for i, p := range s.policies {
+		one := governance.Policy{
+			ID: uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)), Version: 1, Name: fmt.Sprintf("policy %d", i), Enabled: true,
+			Mode: governance.Enforce, Action: governance.Action(p.action), Approval: governance.DefaultApproval(),
+		}
+		switch {
+		case p.verb != "":
+			one.Matchers = []governance.Matcher{{Type: governance.MatchVerb, Value: p.verb}}
+		case p.provider != "":
+			one.Matchers = []governance.Matcher{{Provider: p.provider, Risk: p.risk}}
+			if p.except != "" {
+				one.Match.Except = []governance.Matcher{{Verb: p.provider + ":" + p.except + "*"}}
+			}
+		case p.risk != "":
+			one.Matchers = []governance.Matcher{{Type: governance.MatchRisk, Value: p.risk}}
+		default:
+			one.Matchers = []governance.Matcher{{Type: governance.MatchVerb, Value: "*:" + p.part + "*"}}
+		}
+		if p.over > 0 {
+			one.Conditions = append(one.Conditions, condition("args.amount", governance.OpGreater, p.over))
+		}
+		if p.in != nil {
+			one.Conditions = append(one.Conditions, condition("args.customer.country", governance.OpIn, p.in))
+		}
+		if p.prefix != "" {
+			one.Conditions = append(one.Conditions, condition("args.note", governance.OpStartsWith, p.prefix))
+		}
+		list = append(list, one)
+	}
+	o := &ours{set: governance.Compile(1, list)}
+	fields := governance.NewFields(json.RawMessage(schema))
+	for _, c := range s.calls {
+		args := c.args()
+		o.calls = append(o.calls, governance.Call{
+			Verb: verb.Name{Provider: c.provider, Verb: c.name}, Risk: verb.Risk(c.risk), Operation: verb.Write, Args: args,
+			Fields: fields, Masked: func() json.RawMessage { return args },
+		})
+	}
+	return o
+}
+
+func condition(field string, op governance.Operator, value any) governance.Condition {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return governance.Condition{Field: field, Operator: op, Value: text}
+}
+
+func (*ours) name() string { return "ours" }
+
+func (o *ours) decide(i int) (string, error) { return string(o.set.Evaluate(o.calls[i]).Decision), nil }
