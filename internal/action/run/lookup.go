@@ -175,6 +175,9 @@ func (s *Service) callLookup(ctx context.Context, p prepared, t Target, l govern
 	a := call.Send(limited, "", func() bool { return true })
 	defer a.free()
 	failpoint.Hit("after_lookup", p.run.ID)
+	if a.Result == nil && limited.Err() != nil {
+		a.Timeout = true // its time was over, and not that of the verb
+	}
 	out := p.lookedUp(l, t, answerOf(l, a))
 	of := prepared{run: p.run, target: t}
 	of.run.Verb, of.run.Sends = l.Verb, 1
