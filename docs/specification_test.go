@@ -15,7 +15,7 @@ import (
 // specificationRows is how many rows specification.md has for each part of the specification. The
 // specification does not change, so a row is never taken away.
 func specificationRows() []int {
-	return []int{1: 22, 2: 60, 3: 7, 4: 60, 5: 24, 6: 10, 7: 5, 8: 10, 9: 1}
+	return []int{1: 22, 2: 61, 3: 7, 4: 60, 5: 24, 6: 10, 7: 5, 8: 10, 9: 1}
 }
 
 const notYet = "not yet"
