@@ -36,8 +36,15 @@ type document struct {
 }
 
 // parseDocument reads raw and checks what makes the whole document unusable.
-func parseDocument(raw []byte, w *work) (*document, error) {
-	tree, form, err := w.decode(raw, "/openapi")
+func parseDocument(in ImportInput, w *work) (*document, error) {
+	var tree any
+	var form Form
+	var err error
+	if isArchive(in.Document) {
+		tree, form, err = parseArchive(in, w)
+	} else {
+		tree, form, err = w.decode(in.Document, "/openapi")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +117,9 @@ func (d *document) lookup(ref string) (any, error) {
 		next, ok := step(at, unescapeToken(token))
 		if !ok {
 			return nil, reason("a reference points to nothing")
+		}
+		if missing, is := next.(absent); is {
+			return nil, missing
 		}
 		at = next
 	}
