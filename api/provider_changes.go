@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"agentruntime/api/wire"
@@ -15,6 +16,7 @@ type providerPatch struct {
 	BaseURL *string           `json:"base_url"`
 	Auth    *importAuth       `json:"auth"`
 	Rules   []correction.Rule `json:"rules"`
+	Overlay json.RawMessage   `json:"overlay"`
 	importServers
 }
 
@@ -24,14 +26,14 @@ func (b providerPatch) change() (importing.Patch, error) {
 	v.OptionalText("/name", b.Name, 1, 255)
 	v.OptionalText("/domain", b.Domain, 1, 64)
 	v.OptionalText("/base_url", b.BaseURL, 1, 2048)
-	p := importing.Patch{Name: b.Name, Domain: b.Domain, BaseURL: b.BaseURL, Auth: b.Auth.input(&v), Rules: b.Rules}
+	p := importing.Patch{Name: b.Name, Domain: b.Domain, BaseURL: b.BaseURL, Auth: b.Auth.input(&v), Rules: b.Rules, Overlay: b.Overlay}
 	p.Servers, p.ServerVariables = b.where(&v)
 	return p, v.Err()
 }
 
 func (s *Server) patchProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b providerPatch
-	if err := c.DecodeExact(&b, "/server_variables", freeInRules); err != nil {
+	if err := c.DecodeExact(&b, "/overlay", "/server_variables", freeInRules); err != nil {
 		return wire.Reply{}, err
 	}
 	change, err := b.change()

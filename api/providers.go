@@ -41,8 +41,6 @@ type Importer interface {
 	Unreached(ctx context.Context, tenant uuid.UUID, p catalog.Provider) ([]vault.Unreached, error)
 	// Update changes a provider, and reads its kept document again where that is needed.
 	Update(ctx context.Context, who actor.Actor, slug string, p importing.Patch) (catalog.Provider, error)
-	// Fetch fetches a document with the files that it refers to.
-	Fetch(ctx context.Context, who actor.Actor, at string) (importing.Fetched, error)
 	// YAML returns the JSON of a body of YAML.
 	YAML(ctx context.Context, who actor.Actor, body []byte) (json.RawMessage, error)
 }
@@ -77,6 +75,7 @@ type providerReport struct {
 	Changes          []catalog.Change        `json:"changes"`
 	ChangesTotal     int                     `json:"changes_total"`
 	Rules            []correction.Rule       `json:"rules"`
+	Overlay          json.RawMessage         `json:"overlay"` // null where there is none
 
 	repeatMark
 }
@@ -114,7 +113,7 @@ func reportProvider(p catalog.Provider) providerReport {
 		providerView: viewProvider(p), Degraded: wire.Array(p.Degraded), Rejected: wire.Array(p.Rejected), Servers: wire.Array(p.Servers),
 		Hidden: n.Hidden, Unused: wire.Array(n.Unused), Raised: wire.Array(n.Raised), RaisedTotal: n.RaisedTotal,
 		Suggestions: wire.Array(n.Suggestions), SuggestionsTotal: n.SuggestionsTotal, Verbs: viewDifference(n),
-		Changes: wire.Array(n.Changes), ChangesTotal: n.ChangesTotal, Rules: wire.Array(p.Corrections.Rules),
+		Changes: wire.Array(n.Changes), ChangesTotal: n.ChangesTotal, Rules: wire.Array(p.Corrections.Rules), Overlay: p.Corrections.Overlay,
 	}
 }
 
@@ -130,10 +129,8 @@ type importBody struct {
 	Auth    *importAuth       `json:"auth"`
 	Strict  *bool             `json:"strict"`
 	Rules   []correction.Rule `json:"rules"`
+	Overlay json.RawMessage   `json:"overlay"`
 	OpenAPI json.RawMessage   `json:"openapi"`
-	// OpenAPIURL is where the document is, and Root which file of an archive it is.
-	OpenAPIURL *string `json:"openapi_url"`
-	Root       *string `json:"root"`
 	importServers
 }
 

@@ -264,7 +264,7 @@ func TestWindowsOfACallThatNoneIsAboutTakeNoMemory(t *testing.T) {
 	}))
 }
 
-// A window without matchers of its own counts what its policy is about, and no more.
+// A window without matchers of its own counts what its policy is about only.
 func TestWindowCountsWhatItsPolicyNarrows(t *testing.T) {
 	t.Parallel()
 	p := policy("p", block, governance.Condition{Window: &governance.Window{By: "customer_id", Per: "1h", Count: true}, Operator: "greater", Value: json.RawMessage("3")})

@@ -115,6 +115,8 @@ func (c change) message() string {
 		return "The provider would hide the platform's of the same slug."
 	case "rules":
 		return "The rules that stay with the provider would be others. A key only adds rules at their end, which make the risk high or hide operations."
+	case "overlay":
+		return "The overlay that stays with the provider would be another. A key leaves it as it is."
 	case "servers":
 		return "servers or server_variables that stay with the provider would be others."
 	case "comparison":
@@ -132,7 +134,7 @@ func (c change) message() string {
 // path returns where the change is in the body of the import.
 func (c change) path() string {
 	switch c.What {
-	case "base_url", "auth", "domain", "rules", "servers":
+	case "base_url", "auth", "domain", "rules", "overlay", "servers":
 		if c.Verb == "" {
 			return "/" + c.What
 		}

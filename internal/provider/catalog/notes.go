@@ -12,6 +12,8 @@ import (
 	"agentruntime/internal/kernel/correction"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/overlay"
+	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -30,6 +32,8 @@ type Corrections struct {
 	// Servers and ServerVariables say where calls of the document's servers go.
 	Servers         []verb.ServerChoice `json:"servers,omitempty"`
 	ServerVariables map[string]string   `json:"server_variables,omitempty"`
+	// Overlay is an OpenAPI Overlay that is applied to the document before it is read.
+	Overlay json.RawMessage `json:"overlay,omitempty"`
 }
 
 // Notes are what an import said of itself, beside the operations that lost something. The
@@ -194,7 +198,7 @@ func (st *storing) keepRisks(was known) {
 // another import has replaced them since.
 func (st *storing) stillCorrected(was known) error {
 	if st.kept != nil && !sameJSON(was.corrections, *st.kept) {
-		return fault.New(fault.CodeConflict, "The provider's rules or servers were changed meanwhile. Nothing was done. Repeat the call.")
+		return fault.New(fault.CodeConflict, "The provider's rules, overlay or servers were changed meanwhile. Nothing was done. Repeat the call.")
 	}
 	return nil
 }
@@ -210,6 +214,10 @@ func (c *comparison) corrected(now Corrections) {
 	if c.was.exists && (!sameJSON(now.Servers, was.Servers) || !sameJSON(now.ServerVariables, was.ServerVariables)) {
 		c.add("servers", knownVerb{}, fmt.Sprintf("%d entries", len(was.Servers)+len(was.ServerVariables)), fmt.Sprintf("%d entries", len(now.Servers)+len(now.ServerVariables)), true)
 	}
+	// An overlay may say anything, so a key leaves the one that there is.
+	if !sameOverlay(now.Overlay, was.Overlay) {
+		c.add("overlay", knownVerb{}, fmt.Sprintf("%d bytes", len(was.Overlay)), fmt.Sprintf("%d bytes", len(now.Overlay)), true)
+	}
 	if now.loosens(was) {
 		c.add("rules", knownVerb{}, fmt.Sprintf("%d rules", len(was.Rules)), fmt.Sprintf("%d rules", len(now.Rules)), true)
 	}
@@ -223,6 +231,16 @@ func sameJSON[T any](a, b T) bool {
 	rawA, errA := json.Marshal(held{a})
 	rawB, errB := json.Marshal(held{b})
 	return errA == nil && errB == nil && bytes.Equal(rawA, rawB)
+}
+
+// sameOverlay reports whether two overlays are one JSON value, whatever their space and order.
+func sameOverlay(a, b json.RawMessage) bool {
+	if overlay.None(a) || overlay.None(b) {
+		return overlay.None(a) == overlay.None(b)
+	}
+	one, errA := strictjson.Canonical(a)
+	other, errB := strictjson.Canonical(b)
+	return errA == nil && errB == nil && bytes.Equal(one, other)
 }
 
 // loosens reports whether the corrections do more than restrict, beside what they did before.

@@ -36,24 +36,21 @@ type document struct {
 }
 
 // parseDocument reads raw and checks what makes the whole document unusable.
-func parseDocument(in ImportInput, w *work) (*document, error) {
-	var tree any
-	var form Form
-	var err error
-	if isArchive(in.Document) {
-		tree, form, err = parseArchive(in, w)
-	} else {
-		tree, form, err = w.decode(in.Document, "/openapi")
-	}
+// unused are the actions of the overlay that were about nothing.
+func parseDocument(in ImportInput, w *work) (d *document, unused []string, err error) {
+	tree, form, err := w.decode(in.Document, "/openapi")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	root, ok := tree.(map[string]any)
 	if !ok {
-		return nil, fault.Invalid("/openapi", "type", "The document must be an object.")
+		return nil, nil, fault.Invalid("/openapi", "type", "The document must be an object.")
 	}
-	d := &document{root: root, work: w, form: form}
-	return d, d.checkVersion()
+	if unused, err = w.overlay(in.Overlay, root); err != nil {
+		return nil, nil, err
+	}
+	d = &document{root: root, work: w, form: form}
+	return d, unused, d.checkVersion()
 }
 
 // checkVersion refuses other versions. A document of Swagger 2.0 becomes one of OpenAPI 3.0.
@@ -117,9 +114,6 @@ func (d *document) lookup(ref string) (any, error) {
 		next, ok := step(at, unescapeToken(token))
 		if !ok {
 			return nil, reason("a reference points to nothing")
-		}
-		if missing, is := next.(absent); is {
-			return nil, missing
 		}
 		at = next
 	}

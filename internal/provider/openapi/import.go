@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -33,11 +34,10 @@ type ImportInput struct {
 	Domain   string           // "" takes the slug; the domain of verbs without a tag
 	BaseURL  string           // "" takes the document's first server
 	Auth     *credential.Auth // nil takes the document's security scheme
-	Document []byte           // OpenAPI or Swagger, as JSON, YAML or a zip archive
+	Document []byte           // OpenAPI 3.0 or 3.1, as JSON or YAML
 	// Unchecked says that the document is a text of its own. As JSON it must keep the rules of a
 	// request body. What is part of one keeps them, and so does what was imported before.
 	Unchecked bool
-	Files
 	// Servers and ServerVariables say where the calls of the document's servers go.
 	Servers         []verb.ServerChoice
 	ServerVariables map[string]string
@@ -46,19 +46,11 @@ type ImportInput struct {
 	KeptServers, KeptVariables bool
 	// Rules correct operations, in their order: of two about one thing, the later one counts.
 	Rules []correction.Rule
+	// Overlay is an OpenAPI Overlay document that is applied before the document is read; nil and
+	// null are none.
+	Overlay json.RawMessage
 	// Loose: objects inside of arguments may have names that their schema does not list.
 	Loose bool
-}
-
-// Files say how to read an archive of several files.
-type Files struct {
-	// Root is the name of the document that refers to the others; "" finds it.
-	Root string
-	// Origin is the scheme and host of files that were fetched: a reference to it means a file of
-	// the archive.
-	Origin string
-	// Absent says of files that could not be fetched why.
-	Absent map[string]string
 }
 
 // Imported is what an import made of a document.
@@ -91,6 +83,7 @@ type importer struct {
 	doc     *document
 	conv    *converter
 	names   *names
+	unused  []string // actions of the overlay that were about nothing
 	out     *Imported
 	servers map[string]bool
 	hosts   *servers
@@ -136,11 +129,11 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 		return nil, fault.Invalid("/slug", "pattern", "A slug is 1 to 40 lower-case letters, digits, hyphens and single underscores, and not \"tool\".")
 	}
 	w.unchecked = in.Unchecked
-	doc, err := parseDocument(in, w)
+	doc, unused, err := parseDocument(in, w)
 	if err != nil {
 		return nil, err
 	}
-	im := &importer{in: in, doc: doc, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}, programs: map[string]string{}}
+	im := &importer{in: in, doc: doc, unused: unused, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}, programs: map[string]string{}}
 	im.hosts = &servers{im: im, seen: map[string]bool{}, refused: map[string]bool{}, uses: map[string]*verb.Server{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
 	if im.rules, err = readRules(in); err != nil {
@@ -176,7 +169,8 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 // provider reads what concerns all operations.
 func (im *importer) provider() error {
 	im.out = &Imported{
-		Form: im.doc.form, Slug: im.in.Slug, Name: im.in.Name, Domain: domainName(im.in.Domain),
+		Unused: im.unused,
+		Form:   im.doc.form, Slug: im.in.Slug, Name: im.in.Name, Domain: domainName(im.in.Domain),
 		Verbs: []verb.Definition{}, Degraded: []verb.Report{}, Rejected: []verb.Report{},
 	}
 	if im.out.Name == "" {
@@ -296,9 +290,6 @@ func (im *importer) add(o *operation) error {
 		case compileErr != nil:
 			err = reason("its arguments' schema cannot be compiled")
 		}
-	}
-	if err == nil {
-		err = im.conv.refusal(o.scratch)
 	}
 	if err == nil {
 		v.Plan, err = exactjson.Encode(o.plan)

@@ -1,7 +1,6 @@
 // Package importing takes a provider's document into a tenant's catalog: the importer reads
 // it, every server in it is checked, and the catalog stores what came of it. Credentials that
-// waited for the provider are bound to it. The API calls it. It calls no provider, but fetches the
-// document of one.
+// waited for the provider are bound to it. The API calls it. It calls no provider and never fetches a document.
 package importing
 
 import (
@@ -9,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +15,7 @@ import (
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/overlay"
 	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
@@ -28,7 +27,6 @@ type Service struct {
 	catalog      *catalog.Catalog
 	credentials  *vault.Vault
 	egress       egress.Config
-	client       *http.Client
 	small, large lane
 }
 
@@ -38,7 +36,6 @@ type lane struct {
 	turns *turns.Turns
 	read  func(context.Context, openapi.ImportInput) (*openapi.Imported, error)
 	yaml  func(source []byte, path string) (json.RawMessage, error)
-	small bool
 	// most bounds one import with its storing. The importer refuses what takes too much work
 	// long before, so only a busy machine or database reaches it.
 	most time.Duration
@@ -59,10 +56,7 @@ func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Serv
 	if c == nil || credentials == nil {
 		return nil, errors.New("importing: a catalog and a vault are required")
 	}
-	return &Service{
-		catalog: c, credentials: credentials, egress: cfg, client: egress.NewClient(cfg),
-		small: lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, smallTime}, large: lane{newTurns(), openapi.Import, openapi.YAML, false, largeTime},
-	}, nil
+	return &Service{catalog: c, credentials: credentials, egress: cfg, small: lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, smallTime}, large: lane{newTurns(), openapi.Import, openapi.YAML, largeTime}}, nil
 }
 
 func newTurns() *turns.Turns {
@@ -84,7 +78,7 @@ func (s *Service) Import(ctx context.Context, who actor.Actor, in openapi.Import
 // keepCorrections gives an import the corrections that its provider has, in place of those that
 // it does not say. It sets kept to what it has read, and leaves it nil where the import says all.
 func (s *Service) keepCorrections(ctx context.Context, who actor.Actor, in *openapi.ImportInput, kept **catalog.Corrections) error {
-	if in.Rules != nil && in.Servers != nil && in.ServerVariables != nil {
+	if in.Rules != nil && in.Overlay != nil && in.Servers != nil && in.ServerVariables != nil {
 		return nil
 	}
 	c, err := s.catalog.KeptCorrections(ctx, who.TenantID, in.Slug)
@@ -94,6 +88,9 @@ func (s *Service) keepCorrections(ctx context.Context, who actor.Actor, in *open
 	*kept = &c
 	if in.Rules == nil {
 		in.Rules = c.Rules
+	}
+	if in.Overlay == nil {
+		in.Overlay = c.Overlay
 	}
 	if in.Servers == nil {
 		in.Servers, in.KeptServers = c.Servers, true
@@ -204,6 +201,9 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 		return reading{}, fmt.Errorf("importing: encode the provider's auth: %w", err)
 	}
 	corrections := catalog.Corrections{Rules: in.Rules, Servers: in.Servers, ServerVariables: in.ServerVariables}
+	if !overlay.None(in.Overlay) {
+		corrections.Overlay = in.Overlay
+	}
 	return reading{servers: read.Servers, Import: catalog.Import{
 		Provider: catalog.Provider{
 			Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
@@ -214,7 +214,7 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 		Source: &catalog.Source{
 			Document: in.Document,
 			Settings: catalog.Settings{
-				Form: string(read.Form), Root: in.Root, Origin: in.Origin, Absent: in.Absent,
+				Form: string(read.Form),
 				Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose, Corrections: corrections,
 			},
 		},

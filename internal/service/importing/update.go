@@ -2,6 +2,7 @@ package importing
 
 import (
 	"context"
+	"encoding/json"
 
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/correction"
@@ -19,6 +20,7 @@ type Patch struct {
 	Servers               []verb.ServerChoice // nil stays, an empty list removes all
 	ServerVariables       map[string]string   // likewise
 	Rules                 []correction.Rule   // [] removes them
+	Overlay               json.RawMessage     // null removes it
 	Expect                fault.Expect[catalog.Provider]
 	// Room waits until a document of so many bytes may be in memory.
 	Room func(size int64) error
@@ -26,7 +28,7 @@ type Patch struct {
 
 // needsUser returns whether the patch changes what governs calls.
 func (p Patch) needsUser() bool {
-	return p.Domain != nil || p.BaseURL != nil || p.Auth != nil || p.Servers != nil || p.ServerVariables != nil || p.Rules != nil
+	return p.Domain != nil || p.BaseURL != nil || p.Auth != nil || p.Servers != nil || p.ServerVariables != nil || p.Rules != nil || p.Overlay != nil
 }
 
 // Update changes a provider. Another name changes nothing else. For all other members the kept
@@ -79,8 +81,7 @@ func (u *update) confirms() bool { return u == nil || u.moves }
 func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput, fields []string) {
 	in = openapi.ImportInput{
 		Slug: slug, Name: was.Name, Domain: was.Domain, BaseURL: was.BaseURL, Auth: was.Auth, Loose: was.Loose,
-		Servers: was.Servers, ServerVariables: was.ServerVariables, KeptServers: true, KeptVariables: true, Rules: was.Rules,
-		Files: openapi.Files{Root: was.Root, Origin: was.Origin, Absent: was.Absent},
+		Servers: was.Servers, ServerVariables: was.ServerVariables, KeptServers: true, KeptVariables: true, Rules: was.Rules, Overlay: was.Overlay,
 	}
 	for _, m := range []struct {
 		name  string
@@ -107,6 +108,10 @@ func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput,
 	if p.Rules != nil {
 		in.Rules = p.Rules
 		fields = append(fields, "rules")
+	}
+	if p.Overlay != nil {
+		in.Overlay = p.Overlay
+		fields = append(fields, "overlay")
 	}
 	return in, fields
 }
