@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,10 +207,9 @@ func TestCrashInALookupSendsOnce(t *testing.T) {
 	r := newRig(t)
 	r.policies(looking(governance.ActionBlock, "shipped"))
 	goOn := make(chan struct{})
-	first := true
+	var again atomic.Bool
 	r.orders(func(context.Context, json.RawMessage) run.Answer {
-		if first {
-			first = false
+		if !again.Swap(true) {
 			<-goOn
 		}
 		return answered(`{"status":"pending"}`)

@@ -115,8 +115,7 @@ func (c LookupCall) Answered(result json.RawMessage) Answer {
 	}
 	var b bytes.Buffer
 	d.keep(&b, 0, c.keep)
-	switch {
-	case d.left < 0, b.Len() > maxLookupKept:
+	if d.left < 0 || b.Len() > maxLookupKept {
 		return Answer{Failure: LookupTooLarge}
 	}
 	return Answer{Value: b.Bytes()}
