@@ -70,6 +70,8 @@ func moves() []move {
 		{"FinishRun", []State{StateSending, StateClaimed}, []State{StateOutcomeUnknown}},
 		{"HandOverRun", []State{StateClaimed, StateSending, StatePending, StateIntercepted}, nil},
 		{"MarkAlive", []State{StateSending}, nil},
+		// Their answers serve all attempts of the run.
+		{"KeepLookups", []State{StateClaimed, StateSending}, nil},
 		// What a customer's calls contain is erased when they have ended, and that of all some time
 		// after.
 		{"EraseRuns", []State{
