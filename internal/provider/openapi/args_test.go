@@ -283,3 +283,28 @@ func TestDoublingSchemaIsRefusedInBoundedWork(t *testing.T) {
 	require.Equal(t, "complexity", details[0].Rule)
 	require.Empty(t, schema.Validate(json.RawMessage(`{"id":"1","a":{"x":{}}}`)), "the count starts again")
 }
+
+// A form is made of the members of an object, whatever the document says of it.
+func TestFormThatIsOneArgumentIsAnObject(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		schema, want string
+		lost         bool
+	}{
+		"a text":        {`{"type":"string"}`, `{"type":"object"}`, true},
+		"texts or none": {`{"type":["string","null"]}`, `{"type":"object"}`, true},
+		"no type":       {`{"additionalProperties":{"type":"integer"}}`, `{"type":"object","additionalProperties":{"type":"integer"}}`, false},
+		"an object":     {`{"type":"object","minProperties":1}`, `{"type":"object","minProperties":1}`, false},
+		"anything":      {`{}`, `{"type":"object"}`, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			im := load(t, document("3.1.0", `{"/x":{"post":{"requestBody":{"content":{"application/x-www-form-urlencoded":{"schema":`+tc.schema+`}}}}}}`, ""))
+			var schema struct{ Properties map[string]json.RawMessage }
+			require.NoError(t, json.Unmarshal(im.Verbs[0].Schema, &schema))
+			require.JSONEq(t, tc.want, string(schema.Properties["body"]))
+			require.Equal(t, tc.lost, len(im.Degraded) == 1, "%v", im.Degraded)
+		})
+	}
+}

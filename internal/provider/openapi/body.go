@@ -163,7 +163,11 @@ func (o *operation) takeApart(media map[string]any) error {
 	if body.Kind == httpplan.BodyBinary {
 		schema = o.takeBinary(schema)
 	}
-	o.props[body.Arg] = o.im.conv.value(schema, o.scratch)
+	converted := o.im.conv.value(schema, o.scratch)
+	if body.Kind == httpplan.BodyForm {
+		converted = o.formObject(converted)
+	}
+	o.props[body.Arg] = converted
 	if body.Required {
 		o.required = append(o.required, body.Arg)
 	}

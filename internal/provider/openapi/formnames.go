@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"maps"
 	"slices"
 
 	"agentruntime/internal/kernel/httpfield"
@@ -71,4 +72,34 @@ func (o *operation) alike(names []string) bool {
 		}
 	}
 	return slices.ContainsFunc(names, add)
+}
+
+// formObject returns the schema of a form that is one argument. A form is made of the members of an
+// object, so the schema says that it is one, whatever the document says.
+func (o *operation) formObject(converted any) any {
+	schema, _ := converted.(map[string]any)
+	switch types := schema["type"].(type) {
+	case nil:
+	case string:
+		if types == "object" {
+			return schema
+		}
+		return o.anyForm()
+	case []string:
+		if !slices.Contains(types, "object") {
+			return o.anyForm()
+		}
+	}
+	schema = maps.Clone(schema)
+	if schema == nil {
+		schema = map[string]any{}
+	}
+	schema["type"] = "object"
+	return schema
+}
+
+// anyForm is the schema of a form that the document describes as something else than an object.
+func (o *operation) anyForm() any {
+	o.scratch.lose("its form is no object in the document; give an object of its fields")
+	return map[string]any{"type": "object"}
 }
