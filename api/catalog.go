@@ -39,6 +39,7 @@ type verbView struct {
 	OperationType verb.Operation   `json:"operation_type"`
 	Idempotency   verb.Idempotency `json:"idempotency"`
 	Connected     bool             `json:"connected"`
+	Security      []alternative    `json:"security"`
 	Schema        json.RawMessage  `json:"schema"`
 	// ToolDefinition is that of package tooldef, in the format that was asked for. ToolOmits says what
 	// of the schema it does not have.
@@ -46,10 +47,40 @@ type verbView struct {
 	ToolOmits      []string `json:"tool_omits,omitempty"`
 }
 
+// alternative is one way to be let in: all of these secrets together.
+type alternative struct {
+	Schemes []schemeView `json:"schemes"`
+}
+
+type schemeView struct {
+	Scheme string   `json:"scheme,omitempty"`
+	Type   string   `json:"type"`
+	In     string   `json:"in,omitempty"`
+	Name   string   `json:"name,omitempty"`
+	Scopes []string `json:"scopes,omitempty"`
+}
+
+// viewSecurity shows what a call presents: [] where that is nothing.
+func viewSecurity(s verb.Security) []alternative {
+	views := make([]alternative, len(s))
+	empty := true
+	for i, schemes := range s {
+		views[i].Schemes = make([]schemeView, len(schemes))
+		for j, scheme := range schemes {
+			empty = false
+			views[i].Schemes[j] = schemeView{Scheme: scheme.Name, Type: scheme.Type, In: scheme.In, Name: scheme.Wire, Scopes: strings.Fields(scheme.Scopes)}
+		}
+	}
+	if empty {
+		return []alternative{}
+	}
+	return views
+}
+
 func viewVerb(v catalog.Verb) verbView {
 	return verbView{
 		Verb: v.Name.String(), Provider: v.Name.Provider, Domain: v.Domain, Description: v.Description, RiskLevel: v.Risk,
-		OperationType: v.Operation, Idempotency: v.Idempotency, Connected: v.Connected, Schema: v.Schema,
+		OperationType: v.Operation, Idempotency: v.Idempotency, Connected: v.Connected, Security: viewSecurity(v.Security), Schema: v.Schema,
 	}
 }
 

@@ -224,3 +224,47 @@ func TestUnknownVerbIsAnsweredWithNearOnes(t *testing.T) {
 	blind.refused(t, http.StatusNotFound, fault.CodeVerbNotFound)
 	require.NotContains(t, blind.body, "create_order", "the key may not read the catalog")
 }
+
+func TestCatalogShowsWhatACallPresents(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const document = `{"openapi":"3.1.0","info":{"title":"Shop"},"servers":[{"url":"https://api.shop.test"}],"security":[{"oauth":["orders.read"]},{"oauth":["orders"]}],
+		"components":{"securitySchemes":{"oauth":{"type":"oauth2","flows":{}},"again":{"type":"oauth2","flows":{}},"key":{"type":"apiKey","in":"query","name":"key"}}},
+		"paths":{"/a":{"get":{"operationId":"scoped"}},"/b":{"get":{"operationId":"public","security":[]}},"/c":{"get":{"operationId":"both","security":[{"key":[],"oauth":[]},{}]}},
+			"/d":{"get":{"operationId":"flows","security":[{"oauth":["a","not valid"],"again":["a"]}]}},"/e":{"get":{"operationId":"key","security":[{"key":[]}]}}}}`
+	s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"shop","openapi":`+document+`}`)
+	type shown struct {
+		Verb      string
+		Connected bool
+		Security  json.RawMessage
+	}
+	list := func(as, path string) map[string]shown {
+		var page struct{ Verbs []shown }
+		s.do(t, as, http.MethodGet, path, "").into(t, http.StatusOK, &page)
+		verbs := map[string]shown{}
+		for _, v := range page.Verbs {
+			verbs[strings.TrimPrefix(v.Verb, "shop:")] = v
+		}
+		return verbs
+	}
+	for name, want := range map[string]string{
+		"scoped": `[{"schemes":[{"scheme":"oauth","type":"oauth2","scopes":["orders.read"]}]},{"schemes":[{"scheme":"oauth","type":"oauth2","scopes":["orders"]}]}]`,
+		"public": `[]`,
+		"both":   `[{"schemes":[{"scheme":"key","type":"api_key","in":"query","name":"key"},{"scheme":"oauth","type":"oauth2"}]},{"schemes":[]}]`,
+		"flows":  `[{"schemes":[{"scheme":"again","type":"oauth2","scopes":["a"]}]}]`,
+		"key":    `[{"schemes":[{"scheme":"key","type":"api_key","in":"query","name":"key"}]}]`,
+	} {
+		v := list("runtime", "/v1/runtime/actions/catalog")[name]
+		require.JSONEq(t, want, string(v.Security), name)
+		require.Equal(t, v, list("user", "/v1/providers/shop/verbs")[name])
+		var one shown
+		s.do(t, "runtime", http.MethodGet, "/v1/runtime/actions/catalog/shop:"+name, "").into(t, http.StatusOK, &one)
+		require.Equal(t, v, one)
+		require.Equal(t, name == "public" || name == "both", v.Connected, name)
+	}
+	s.do(t, "user", http.MethodPost, "/v1/credentials", `{"provider":"shop","type":"schemes","data":{"schemes":{"oauth":{"token":"t-1"}}}}`)
+	connected := list("runtime", "/v1/runtime/actions/catalog?connected_only=true")
+	require.Len(t, connected, 3)
+	require.Contains(t, connected, "scoped")
+	require.NotContains(t, connected, "key", "the credential of the provider has no such secret")
+}

@@ -220,7 +220,7 @@ var readsMany = map[string][]string{
 	},
 	"what a quota bounds: users, policies, providers, verbs, Maps, budgets, facts about a customer": {
 		"ListBudgets", "FactsInUse", "FactsOfTurn", "WriteFact", "MoveFacts", "NoteFactsUsed", "ForgetFacts",
-		"ToolProviders", "ToolVerbs", "ToolPlatformVerbs", "CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "MissingProviders",
+		"ToolProviders", "ToolVerbs", "ToolPlatformVerbs", "CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "ReachOfProviders", "MissingProviders",
 		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "PoliciesOfAction", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
 	},
 	"what the mails of an hour bound, and the tokens' time":                           {"VoidMailTokens"},

@@ -1,14 +1,15 @@
 -- Imports of one slug wait for each other on this row.
 -- name: UpsertProvider :one
 INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, document_size, import_settings,
-                       imported, degraded, rejected, servers, report, verb_bytes, created_at, updated_at)
+                       imported, degraded, rejected, servers, securities, report, verb_bytes, created_at, updated_at)
 VALUES (@tenant_id, @slug, @name, @domain, @base_url, @auth_type, @auth, @document_hash, @document_size, @import_settings,
-        @imported, @degraded, @rejected, @servers, @report, @verb_bytes, @now, @now)
+        @imported, @degraded, @rejected, @servers, @securities, @report, @verb_bytes, @now, @now)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, document_size = excluded.document_size,
        import_settings = excluded.import_settings, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, report = excluded.report, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, securities = excluded.securities,
+       report = excluded.report, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
                                             AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected;
@@ -20,11 +21,11 @@ DELETE FROM verbs WHERE tenant_id = @tenant_id AND provider = @provider;
 -- parallel arrays.
 -- name: InsertVerbs :exec
 INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, risk_by, operation_type, idempotency,
-                   schema_hash, plan_hash, search, schema, plan)
+                   schema_hash, plan_hash, search, schema, plan, security)
 SELECT @tenant_id, @provider, unnest(@names::text[]), unnest(@domains::text[]), unnest(@descriptions::text[]),
        unnest(@risk_levels::text[]), unnest(@risk_bys::text[]), unnest(@operation_types::text[]), unnest(@idempotencies::text[]),
        unnest(@schema_hashes::bytea[]), unnest(@plan_hashes::bytea[]), unnest(@searches::text[]),
-       unnest(@schemas::text[]), unnest(@plans::text[]);
+       unnest(@schemas::text[]), unnest(@plans::text[]), unnest(@securities::text[]);
 
 -- name: CountVerbs :exec
 SELECT count_verbs(@tenant_id::uuid, @provider::text);
@@ -35,13 +36,13 @@ DELETE FROM providers WHERE tenant_id = @tenant_id AND slug = @slug;
 -- The same for the platform's providers; only the role that owns the tables may.
 -- name: UpsertPlatformProvider :one
 INSERT INTO platform_providers (slug, name, domain, base_url, auth_type, auth, document_hash,
-                                imported, degraded, rejected, servers, created_at, updated_at)
+                                imported, degraded, rejected, servers, securities, created_at, updated_at)
 VALUES (@slug, @name, @domain, @base_url, @auth_type, @auth, @document_hash,
-        @imported, @degraded, @rejected, @servers, @now, @now)
+        @imported, @degraded, @rejected, @servers, @securities, @now, @now)
 ON CONFLICT (slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, securities = excluded.securities, updated_at = excluded.updated_at
 RETURNING created_at, updated_at;
 
 -- name: DeletePlatformVerbs :exec
@@ -49,11 +50,11 @@ DELETE FROM platform_verbs WHERE provider = @provider;
 
 -- name: InsertPlatformVerbs :exec
 INSERT INTO platform_verbs (provider, name, domain, description, risk_level, operation_type, idempotency,
-                            schema_hash, plan_hash, search, schema, plan)
+                            schema_hash, plan_hash, search, schema, plan, security)
 SELECT @provider, unnest(@names::text[]), unnest(@domains::text[]), unnest(@descriptions::text[]),
        unnest(@risk_levels::text[]), unnest(@operation_types::text[]), unnest(@idempotencies::text[]),
        unnest(@schema_hashes::bytea[]), unnest(@plan_hashes::bytea[]), unnest(@searches::text[]),
-       unnest(@schemas::text[]), unnest(@plans::text[]);
+       unnest(@schemas::text[]), unnest(@plans::text[]), unnest(@securities::text[]);
 
 -- name: DeletePlatformCounts :exec
 DELETE FROM platform_verb_counts WHERE provider = @provider;
@@ -104,35 +105,54 @@ SELECT p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.im
 -- name: HasEnabledProviders :one
 SELECT EXISTS (SELECT FROM enabled_providers WHERE tenant_id = @tenant_id);
 
+-- The connected providers with the credential that a call of them would use: a provider that needs
+-- none, or for which the tenant has one.
 -- name: OwnConnectedProviders :many
-SELECT p.slug FROM providers p
- WHERE p.tenant_id = @tenant_id
-   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))
+SELECT p.slug, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+  FROM providers p LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = @tenant_id AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
+ WHERE p.tenant_id = @tenant_id AND (p.auth_type = 'none' OR c.type IS NOT NULL)
  ORDER BY p.slug;
 
 -- name: ConnectedProviders :many
-SELECT p.slug FROM visible_providers p
+SELECT p.slug, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+  FROM visible_providers p LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = @tenant_id AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
+ WHERE p.tenant_id = @tenant_id AND (p.auth_type = 'none' OR c.type IS NOT NULL)
+ ORDER BY p.slug;
+
+-- What the verbs of all providers ask for, and with which credential they would be called.
+-- name: ReachOfProviders :many
+SELECT p.shared, p.slug, p.securities, (p.auth_type = 'none' OR c.type IS NOT NULL)::boolean AS connected, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+  FROM visible_providers p LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = @tenant_id AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
  WHERE p.tenant_id = @tenant_id
-   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))
  ORDER BY p.slug;
 
 -- The tenant's own provider hides the platform's. Where the first half finds the verb, the
 -- limit ends the statement, and the second half is not executed.
 -- name: GetVerb :one
-SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema,
-       (k.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = @provider::text
-                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema, k.security,
+       coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
   FROM (
-    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, p.auth_type
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = @tenant_id::uuid AND v.provider = @provider::text AND v.name = @name::text
     UNION ALL
-    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, p.auth_type
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = @tenant_id::uuid AND e.slug = @provider::text AND v.name = @name::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = @provider::text)) k
+  LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = @tenant_id::uuid AND c.provider = @provider::text AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
  LIMIT 1;
 
 -- name: NearVerbs :many
@@ -201,27 +221,33 @@ SELECT schema_hash, plan_hash, schema, plan
 SELECT schema_hash, plan_hash, schema, plan
   FROM platform_verbs WHERE provider = @provider AND name = @name;
 
--- GetVerbMeta for many verbs, with whether the provider is connected. What is not there is left
+-- GetVerbMeta for many verbs, with what a call presents and has. What is not there is left
 -- out. The tenant's own provider hides the platform's. LIMIT 1 makes it one look-up each, in
 -- whichever plan.
 -- name: GetVerbMetas :many
 SELECT k.* FROM (
-    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.connected
+    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.security, own.kind, own.schemes
       FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
      CROSS JOIN LATERAL (
           SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
-                 (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = p.slug
-                                                     AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected
+                 v.security, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
             FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+              LEFT JOIN LATERAL (
+                   SELECT c.type, c.schemes FROM credentials c
+                    WHERE c.tenant_id = @tenant_id::uuid AND c.provider = w.provider AND c.status = 'active' AND c.customer_id IS NULL
+                    ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
            WHERE v.tenant_id = @tenant_id::uuid AND v.provider = w.provider AND v.name = w.name LIMIT 1) own
     UNION ALL
-    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, platform.connected
+    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, platform.security, platform.kind, platform.schemes
       FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
      CROSS JOIN LATERAL (
           SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
-                 (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id::uuid AND c.provider = p.slug
-                                                     AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected
+                 v.security, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
             FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
+              LEFT JOIN LATERAL (
+                   SELECT c.type, c.schemes FROM credentials c
+                    WHERE c.tenant_id = @tenant_id::uuid AND c.provider = w.provider AND c.status = 'active' AND c.customer_id IS NULL
+                    ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
            WHERE e.tenant_id = @tenant_id::uuid AND e.slug = w.provider AND v.name = w.name
              AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = w.provider) LIMIT 1) platform) k;
 

@@ -13,26 +13,34 @@ import (
 )
 
 const ConnectedProviders = `-- name: ConnectedProviders :many
-SELECT p.slug FROM visible_providers p
- WHERE p.tenant_id = $1
-   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1 AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))
+SELECT p.slug, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+  FROM visible_providers p LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = $1 AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
+ WHERE p.tenant_id = $1 AND (p.auth_type = 'none' OR c.type IS NOT NULL)
  ORDER BY p.slug
 `
 
-func (q *Queries) ConnectedProviders(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]string, error) {
+type ConnectedProvidersRow struct {
+	Slug    string
+	Kind    string
+	Schemes string
+}
+
+func (q *Queries) ConnectedProviders(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]ConnectedProvidersRow, error) {
 	rows, err := db.Query(ctx, ConnectedProviders, tenantID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []string{}
+	items := []ConnectedProvidersRow{}
 	for rows.Next() {
-		var slug string
-		if err := rows.Scan(&slug); err != nil {
+		var i ConnectedProvidersRow
+		if err := rows.Scan(&i.Slug, &i.Kind, &i.Schemes); err != nil {
 			return nil, err
 		}
-		items = append(items, slug)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -293,7 +301,7 @@ func (q *Queries) GetPlatformVerbSchemas(ctx context.Context, db DBTX, arg GetPl
 }
 
 const GetProvider = `-- name: GetProvider :one
-SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at, p.servers,
+SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at, p.servers, p.securities,
        (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected, -- OFFSET 0: see MarkSending
        coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
@@ -336,6 +344,7 @@ func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParam
 		&i.VisibleProvider.CreatedAt,
 		&i.VisibleProvider.UpdatedAt,
 		&i.VisibleProvider.Servers,
+		&i.VisibleProvider.Securities,
 		&i.Connected,
 		&i.Circuit,
 		&i.Report,
@@ -345,18 +354,21 @@ func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParam
 }
 
 const GetVerb = `-- name: GetVerb :one
-SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema,
-       (k.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1::uuid AND c.provider = $2::text
-                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema, k.security,
+       coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
   FROM (
-    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, p.auth_type
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name = $3::text
     UNION ALL
-    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, p.auth_type
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = $1::uuid AND e.slug = $2::text AND v.name = $3::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = $2::text)) k
+  LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = $1::uuid AND c.provider = $2::text AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
  LIMIT 1
 `
 
@@ -376,7 +388,9 @@ type GetVerbRow struct {
 	Idempotency   string
 	SchemaHash    []byte
 	Schema        string
-	Connected     bool
+	Security      string
+	Kind          string
+	Schemes       string
 }
 
 // The tenant's own provider hides the platform's. Where the first half finds the verb, the
@@ -394,7 +408,9 @@ func (q *Queries) GetVerb(ctx context.Context, db DBTX, arg GetVerbParams) (GetV
 		&i.Idempotency,
 		&i.SchemaHash,
 		&i.Schema,
-		&i.Connected,
+		&i.Security,
+		&i.Kind,
+		&i.Schemes,
 	)
 	return i, err
 }
@@ -486,23 +502,29 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 }
 
 const GetVerbMetas = `-- name: GetVerbMetas :many
-SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.connected FROM (
-    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.connected
+SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.security, k.kind, k.schemes FROM (
+    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.security, own.kind, own.schemes
       FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
      CROSS JOIN LATERAL (
           SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
-                 (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $3::uuid AND c.provider = p.slug
-                                                     AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected
+                 v.security, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
             FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
+              LEFT JOIN LATERAL (
+                   SELECT c.type, c.schemes FROM credentials c
+                    WHERE c.tenant_id = $3::uuid AND c.provider = w.provider AND c.status = 'active' AND c.customer_id IS NULL
+                    ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
            WHERE v.tenant_id = $3::uuid AND v.provider = w.provider AND v.name = w.name LIMIT 1) own
     UNION ALL
-    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, platform.connected
+    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, platform.security, platform.kind, platform.schemes
       FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
      CROSS JOIN LATERAL (
           SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
-                 (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $3::uuid AND c.provider = p.slug
-                                                     AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected
+                 v.security, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
             FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
+              LEFT JOIN LATERAL (
+                   SELECT c.type, c.schemes FROM credentials c
+                    WHERE c.tenant_id = $3::uuid AND c.provider = w.provider AND c.status = 'active' AND c.customer_id IS NULL
+                    ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
            WHERE e.tenant_id = $3::uuid AND e.slug = w.provider AND v.name = w.name
              AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $3::uuid AND o.slug = w.provider) LIMIT 1) platform) k
 `
@@ -526,10 +548,12 @@ type GetVerbMetasRow struct {
 	BaseUrl       string
 	Auth          []byte
 	UpdatedAt     time.Time
-	Connected     bool
+	Security      string
+	Kind          string
+	Schemes       string
 }
 
-// GetVerbMeta for many verbs, with whether the provider is connected. What is not there is left
+// GetVerbMeta for many verbs, with what a call presents and has. What is not there is left
 // out. The tenant's own provider hides the platform's. LIMIT 1 makes it one look-up each, in
 // whichever plan.
 func (q *Queries) GetVerbMetas(ctx context.Context, db DBTX, arg GetVerbMetasParams) ([]GetVerbMetasRow, error) {
@@ -554,7 +578,9 @@ func (q *Queries) GetVerbMetas(ctx context.Context, db DBTX, arg GetVerbMetasPar
 			&i.BaseUrl,
 			&i.Auth,
 			&i.UpdatedAt,
-			&i.Connected,
+			&i.Security,
+			&i.Kind,
+			&i.Schemes,
 		); err != nil {
 			return nil, err
 		}
@@ -617,11 +643,11 @@ func (q *Queries) HasEnabledProviders(ctx context.Context, db DBTX, tenantID uui
 
 const InsertPlatformVerbs = `-- name: InsertPlatformVerbs :exec
 INSERT INTO platform_verbs (provider, name, domain, description, risk_level, operation_type, idempotency,
-                            schema_hash, plan_hash, search, schema, plan)
+                            schema_hash, plan_hash, search, schema, plan, security)
 SELECT $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]),
        unnest($5::text[]), unnest($6::text[]), unnest($7::text[]),
        unnest($8::bytea[]), unnest($9::bytea[]), unnest($10::text[]),
-       unnest($11::text[]), unnest($12::text[])
+       unnest($11::text[]), unnest($12::text[]), unnest($13::text[])
 `
 
 type InsertPlatformVerbsParams struct {
@@ -637,6 +663,7 @@ type InsertPlatformVerbsParams struct {
 	Searches       []string
 	Schemas        []string
 	Plans          []string
+	Securities     []string
 }
 
 func (q *Queries) InsertPlatformVerbs(ctx context.Context, db DBTX, arg InsertPlatformVerbsParams) error {
@@ -653,17 +680,18 @@ func (q *Queries) InsertPlatformVerbs(ctx context.Context, db DBTX, arg InsertPl
 		arg.Searches,
 		arg.Schemas,
 		arg.Plans,
+		arg.Securities,
 	)
 	return err
 }
 
 const InsertVerbs = `-- name: InsertVerbs :exec
 INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, risk_by, operation_type, idempotency,
-                   schema_hash, plan_hash, search, schema, plan)
+                   schema_hash, plan_hash, search, schema, plan, security)
 SELECT $1, $2, unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
        unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]),
        unnest($10::bytea[]), unnest($11::bytea[]), unnest($12::text[]),
-       unnest($13::text[]), unnest($14::text[])
+       unnest($13::text[]), unnest($14::text[]), unnest($15::text[])
 `
 
 type InsertVerbsParams struct {
@@ -681,6 +709,7 @@ type InsertVerbsParams struct {
 	Searches       []string
 	Schemas        []string
 	Plans          []string
+	Securities     []string
 }
 
 // Postgres refuses COPY into a table with row-level security, so the rows come as
@@ -701,6 +730,7 @@ func (q *Queries) InsertVerbs(ctx context.Context, db DBTX, arg InsertVerbsParam
 		arg.Searches,
 		arg.Schemas,
 		arg.Plans,
+		arg.Securities,
 	)
 	return err
 }
@@ -845,26 +875,36 @@ func (q *Queries) NearVerbs(ctx context.Context, db DBTX, arg NearVerbsParams) (
 }
 
 const OwnConnectedProviders = `-- name: OwnConnectedProviders :many
-SELECT p.slug FROM providers p
- WHERE p.tenant_id = $1
-   AND (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))
+SELECT p.slug, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+  FROM providers p LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = $1 AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
+ WHERE p.tenant_id = $1 AND (p.auth_type = 'none' OR c.type IS NOT NULL)
  ORDER BY p.slug
 `
 
-func (q *Queries) OwnConnectedProviders(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]string, error) {
+type OwnConnectedProvidersRow struct {
+	Slug    string
+	Kind    string
+	Schemes string
+}
+
+// The connected providers with the credential that a call of them would use: a provider that needs
+// none, or for which the tenant has one.
+func (q *Queries) OwnConnectedProviders(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]OwnConnectedProvidersRow, error) {
 	rows, err := db.Query(ctx, OwnConnectedProviders, tenantID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []string{}
+	items := []OwnConnectedProvidersRow{}
 	for rows.Next() {
-		var slug string
-		if err := rows.Scan(&slug); err != nil {
+		var i OwnConnectedProvidersRow
+		if err := rows.Scan(&i.Slug, &i.Kind, &i.Schemes); err != nil {
 			return nil, err
 		}
-		items = append(items, slug)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -883,15 +923,62 @@ func (q *Queries) PlatformHasProvider(ctx context.Context, db DBTX, slug string)
 	return exists, err
 }
 
+const ReachOfProviders = `-- name: ReachOfProviders :many
+SELECT p.shared, p.slug, p.securities, (p.auth_type = 'none' OR c.type IS NOT NULL)::boolean AS connected, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+  FROM visible_providers p LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = $1 AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
+ WHERE p.tenant_id = $1
+ ORDER BY p.slug
+`
+
+type ReachOfProvidersRow struct {
+	Shared     bool
+	Slug       string
+	Securities []string
+	Connected  bool
+	Kind       string
+	Schemes    string
+}
+
+// What the verbs of all providers ask for, and with which credential they would be called.
+func (q *Queries) ReachOfProviders(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]ReachOfProvidersRow, error) {
+	rows, err := db.Query(ctx, ReachOfProviders, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ReachOfProvidersRow{}
+	for rows.Next() {
+		var i ReachOfProvidersRow
+		if err := rows.Scan(
+			&i.Shared,
+			&i.Slug,
+			&i.Securities,
+			&i.Connected,
+			&i.Kind,
+			&i.Schemes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const UpsertPlatformProvider = `-- name: UpsertPlatformProvider :one
 INSERT INTO platform_providers (slug, name, domain, base_url, auth_type, auth, document_hash,
-                                imported, degraded, rejected, servers, created_at, updated_at)
+                                imported, degraded, rejected, servers, securities, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9, $10, $11, $12, $12)
+        $8, $9, $10, $11, $12, $13, $13)
 ON CONFLICT (slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, securities = excluded.securities, updated_at = excluded.updated_at
 RETURNING created_at, updated_at
 `
 
@@ -907,6 +994,7 @@ type UpsertPlatformProviderParams struct {
 	Degraded     []byte
 	Rejected     []byte
 	Servers      []byte
+	Securities   []string
 	Now          time.Time
 }
 
@@ -929,6 +1017,7 @@ func (q *Queries) UpsertPlatformProvider(ctx context.Context, db DBTX, arg Upser
 		arg.Degraded,
 		arg.Rejected,
 		arg.Servers,
+		arg.Securities,
 		arg.Now,
 	)
 	var i UpsertPlatformProviderRow
@@ -938,14 +1027,15 @@ func (q *Queries) UpsertPlatformProvider(ctx context.Context, db DBTX, arg Upser
 
 const UpsertProvider = `-- name: UpsertProvider :one
 INSERT INTO providers (tenant_id, slug, name, domain, base_url, auth_type, auth, document_hash, document_size, import_settings,
-                       imported, degraded, rejected, servers, report, verb_bytes, created_at, updated_at)
+                       imported, degraded, rejected, servers, securities, report, verb_bytes, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        $11, $12, $13, $14, $15, $16, $17, $17)
+        $11, $12, $13, $14, $15, $16, $17, $18, $18)
 ON CONFLICT (tenant_id, slug) DO UPDATE
    SET name = excluded.name, domain = excluded.domain, base_url = excluded.base_url, auth_type = excluded.auth_type,
        auth = excluded.auth, document_hash = excluded.document_hash, document_size = excluded.document_size,
        import_settings = excluded.import_settings, imported = excluded.imported,
-       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, report = excluded.report, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
+       degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, securities = excluded.securities,
+       report = excluded.report, verb_bytes = excluded.verb_bytes, updated_at = excluded.updated_at
 RETURNING created_at, updated_at,
           (auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = providers.tenant_id AND c.provider = slug
                                             AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
@@ -966,6 +1056,7 @@ type UpsertProviderParams struct {
 	Degraded       []byte
 	Rejected       []byte
 	Servers        []byte
+	Securities     []string
 	Report         []byte
 	VerbBytes      int64
 	Now            time.Time
@@ -994,6 +1085,7 @@ func (q *Queries) UpsertProvider(ctx context.Context, db DBTX, arg UpsertProvide
 		arg.Degraded,
 		arg.Rejected,
 		arg.Servers,
+		arg.Securities,
 		arg.Report,
 		arg.VerbBytes,
 		arg.Now,

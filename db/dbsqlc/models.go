@@ -711,6 +711,7 @@ type PlatformProvider struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Servers      []byte
+	Securities   []string
 }
 
 type PlatformVerb struct {
@@ -726,6 +727,7 @@ type PlatformVerb struct {
 	Search        string
 	Schema        string
 	Plan          string
+	Security      string
 }
 
 type PlatformVerbCount struct {
@@ -803,6 +805,7 @@ type Provider struct {
 	ImportSettings []byte
 	Servers        []byte
 	Report         []byte
+	Securities     []string
 }
 
 type ProviderDocument struct {
@@ -1097,6 +1100,7 @@ type Verb struct {
 	Schema        string
 	Plan          string
 	RiskBy        string
+	Security      string
 }
 
 type VerbCount struct {
@@ -1123,6 +1127,7 @@ type VisibleProvider struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Servers      []byte
+	Securities   []string
 }
 
 type VisibleVerb struct {

@@ -13,7 +13,7 @@ import (
 )
 
 const ToolPlatformVerbs = `-- name: ToolPlatformVerbs :many
-SELECT v.provider, v.name, left(v.description, $1::integer) AS description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash
+SELECT v.provider, v.name, left(v.description, $1::integer) AS description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.security
   FROM platform_verbs v
  WHERE v.provider = ANY ($2::text[])
  ORDER BY v.provider, v.name
@@ -34,6 +34,7 @@ type ToolPlatformVerbsRow struct {
 	OperationType string
 	Idempotency   string
 	SchemaHash    []byte
+	Security      string
 }
 
 func (q *Queries) ToolPlatformVerbs(ctx context.Context, db DBTX, arg ToolPlatformVerbsParams) ([]ToolPlatformVerbsRow, error) {
@@ -53,6 +54,7 @@ func (q *Queries) ToolPlatformVerbs(ctx context.Context, db DBTX, arg ToolPlatfo
 			&i.OperationType,
 			&i.Idempotency,
 			&i.SchemaHash,
+			&i.Security,
 		); err != nil {
 			return nil, err
 		}
@@ -67,9 +69,11 @@ func (q *Queries) ToolPlatformVerbs(ctx context.Context, db DBTX, arg ToolPlatfo
 const ToolProviders = `-- name: ToolProviders :many
 
 SELECT p.shared, p.slug, p.updated_at,
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1 AND c.provider = p.slug
-                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM visible_providers p
+       (p.auth_type = 'none' OR c.type IS NOT NULL)::boolean AS connected, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+  FROM visible_providers p LEFT JOIN LATERAL (
+           SELECT c.type, c.schemes FROM credentials c
+            WHERE c.tenant_id = $1 AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL
+            ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
  WHERE p.tenant_id = $1
  ORDER BY p.slug
 `
@@ -79,6 +83,8 @@ type ToolProvidersRow struct {
 	Slug      string
 	UpdatedAt time.Time
 	Connected bool
+	Kind      string
+	Schemes   string
 }
 
 // What of a tenant's catalog agents may call: see internal/provider/catalog/tools.go.
@@ -97,6 +103,8 @@ func (q *Queries) ToolProviders(ctx context.Context, db DBTX, tenantID uuid.UUID
 			&i.Slug,
 			&i.UpdatedAt,
 			&i.Connected,
+			&i.Kind,
+			&i.Schemes,
 		); err != nil {
 			return nil, err
 		}
@@ -109,7 +117,7 @@ func (q *Queries) ToolProviders(ctx context.Context, db DBTX, tenantID uuid.UUID
 }
 
 const ToolVerbs = `-- name: ToolVerbs :many
-SELECT v.provider, v.name, left(v.description, $1::integer) AS description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash
+SELECT v.provider, v.name, left(v.description, $1::integer) AS description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.security
   FROM verbs v
  WHERE v.tenant_id = $2 AND v.provider = ANY ($3::text[])
  ORDER BY v.provider, v.name
@@ -131,6 +139,7 @@ type ToolVerbsRow struct {
 	OperationType string
 	Idempotency   string
 	SchemaHash    []byte
+	Security      string
 }
 
 // Verbs without their large columns.
@@ -156,6 +165,7 @@ func (q *Queries) ToolVerbs(ctx context.Context, db DBTX, arg ToolVerbsParams) (
 			&i.OperationType,
 			&i.Idempotency,
 			&i.SchemaHash,
+			&i.Security,
 		); err != nil {
 			return nil, err
 		}

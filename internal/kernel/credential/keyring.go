@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"slices"
 	"strings"
 
 	"agentruntime/internal/kernel/httpplan"
@@ -91,16 +92,20 @@ func standsFor(k Kind, s verb.Scheme) bool {
 }
 
 // SecurityText says in words what a call must present: "k1 (api_key, header X-K1) and k2 (basic), or
-// nothing".
+// nothing". Alternatives that differ in scopes only are one.
 func SecurityText(s verb.Security) string {
-	alternatives := make([]string, len(s))
-	for i, a := range s {
+	var alternatives []string
+	for _, a := range s {
 		schemes := make([]string, len(a))
-		for j, scheme := range a {
-			schemes[j] = SchemeText(scheme)
+		for i, scheme := range a {
+			schemes[i] = SchemeText(scheme)
 		}
-		if alternatives[i] = strings.Join(schemes, " and "); len(a) == 0 {
-			alternatives[i] = "nothing"
+		text := strings.Join(schemes, " and ")
+		if len(a) == 0 {
+			text = "nothing"
+		}
+		if !slices.Contains(alternatives, text) {
+			alternatives = append(alternatives, text)
 		}
 	}
 	return strings.Join(alternatives, ", or ")

@@ -7,6 +7,9 @@ type Scheme struct {
 	Type string `json:"type"`             // a credential.Kind
 	In   string `json:"in,omitempty"`     // of an api_key: header, query or cookie
 	Wire string `json:"name,omitempty"`   // of an api_key: the name there
+	// Scopes are what a token must be granted, separated by spaces: for people. No credential says
+	// which it has.
+	Scopes string `json:"scopes,omitempty"`
 }
 
 // Security says what a call must present: all schemes of one of the alternatives. An alternative

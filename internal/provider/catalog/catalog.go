@@ -57,7 +57,10 @@ type Verb struct {
 	Idempotency verb.Idempotency
 	SchemaHash  Hash
 	Schema      json.RawMessage // JSON Schema of the arguments
-	Connected   bool            // the tenant has the provider connected
+	// Security is what a call presents.
+	Security verb.Security
+	// Connected: the call presents nothing, or the tenant's credential has what it needs.
+	Connected bool
 	// Method and Path are what a call sends, the path with its {names}. They are "" where a list
 	// was not asked for them, and where the verb is no HTTP call.
 	Method, Path string

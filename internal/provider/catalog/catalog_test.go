@@ -248,6 +248,7 @@ func TestVerbIsReadByName(t *testing.T) {
 	require.Equal(t, catalog.Verb{
 		Name: name, Domain: "orders", Description: want.Description, Risk: verb.RiskHigh, Operation: verb.Write,
 		Idempotency: verb.IdempotencyNone, SchemaHash: catalog.HashOf(want.Schema), Schema: want.Schema, Connected: true,
+		Security: verb.Security{{{Type: "bearer"}}},
 	}, v)
 	require.Equal(t, v, r.list(t, catalog.Filter{Q: "refund"}).Verbs[0])
 

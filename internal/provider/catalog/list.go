@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
@@ -28,6 +29,8 @@ type Filter struct {
 	Q      string
 	Limit  int
 	Offset int
+
+	reach reach // set where ConnectedOnly is
 }
 
 // Page is one page of the catalog, ordered by provider and name.
@@ -45,46 +48,83 @@ const (
 )
 
 // List returns a page and its total. It costs one round trip, and one more for a tenant that
-// has enabled providers of the platform. The total comes from summary counts and the page from an index that fits each single filter, so both
-// take as long in a large catalog as in a small one; only a search (Q) and a filter by operation
-// type read through the verbs that the tenant can call.
+// has enabled providers of the platform; with ConnectedOnly it costs two. The total comes from
+// summary counts and the page from an index that fits each single filter, so both take as long in
+// a large catalog as in a small one. Only a search (Q), a filter by operation type, and with
+// ConnectedOnly providers of which only some verbs can be called read through verbs.
 func (c *Catalog) List(ctx context.Context, tenant uuid.UUID, f Filter) (Page, error) {
 	if err := f.check(); err != nil {
 		return Page{}, err
 	}
+	if f.ConnectedOnly {
+		return c.listConnected(ctx, tenant, f)
+	}
 	b := &db.Batch{}
 	enabled := db.Queue(b, c.q.HasEnabledProviders, tenant)
-	read := f.queue(b, tenant, false, c.q.OwnConnectedProviders)
+	read := f.queue(b, tenant, false)
+	rings := ringsOf(db.Queue(b, c.q.OwnConnectedProviders, tenant), func(r dbsqlc.OwnConnectedProvidersRow) dbsqlc.ConnectedProvidersRow {
+		return dbsqlc.ConnectedProvidersRow(r)
+	})
 	err := c.db.SendReading(ctx, tenant, db.ListLimit, b)
 	if err == nil && enabled.Value {
 		b = &db.Batch{}
-		read = f.queue(b, tenant, true, c.q.ConnectedProviders)
+		read = f.queue(b, tenant, true)
+		rings = ringsOf(db.Queue(b, c.q.ConnectedProviders, tenant), func(r dbsqlc.ConnectedProvidersRow) dbsqlc.ConnectedProvidersRow { return r })
 		err = c.db.SendReading(ctx, tenant, db.ListLimit, b)
 	}
 	if err != nil {
 		return Page{}, fmt.Errorf("catalog: list verbs: %w", err)
 	}
 	out := read()
-	connected := make(map[string]bool, len(out.ProvidersConnected))
-	for _, slug := range out.ProvidersConnected {
-		connected[slug] = true
+	has, slugs := rings()
+	out.ProvidersConnected = slugs
+	for i, v := range out.Verbs {
+		out.Verbs[i].Connected = serves(has[v.Name.Provider], v.Security)
 	}
+	return out, nil
+}
+
+// ringsOf returns what reads the credentials of the connected providers, and their slugs.
+func ringsOf[R any](answer *db.Answer[[]R], as func(R) dbsqlc.ConnectedProvidersRow) func() (map[string]credential.Keyring, []string) {
+	return func() (map[string]credential.Keyring, []string) {
+		has, slugs := make(map[string]credential.Keyring, len(answer.Value)), make([]string, len(answer.Value))
+		for i, row := range answer.Value {
+			r := as(row)
+			has[r.Slug], slugs[i] = keyring(r.Kind, r.Schemes), r.Slug
+		}
+		return has, slugs
+	}
+}
+
+// listConnected lists verbs that can be called. Which those are is judged before the page is read.
+func (c *Catalog) listConnected(ctx context.Context, tenant uuid.UUID, f Filter) (Page, error) {
+	rows, err := c.q.ReachOfProviders(ctx, c.db.Reading(tenant, db.ListLimit), tenant)
+	if err != nil {
+		return Page{}, fmt.Errorf("catalog: read what can be called: %w", err)
+	}
+	f.reach = reachOf(rows)
+	b := &db.Batch{}
+	read := f.queue(b, tenant, f.reach.hasShared)
+	if err := c.db.SendReading(ctx, tenant, db.ListLimit, b); err != nil {
+		return Page{}, fmt.Errorf("catalog: list verbs: %w", err)
+	}
+	out := read()
+	out.ProvidersConnected = f.reach.connected
 	for i := range out.Verbs {
-		out.Verbs[i].Connected = connected[out.Verbs[i].Name.Provider]
+		out.Verbs[i].Connected = true
 	}
-	out.HasMore = int64(f.Offset)+int64(len(out.Verbs)) < out.Total && len(out.Verbs) > 0
 	return out, nil
 }
 
 // queue adds the questions of a page to a batch: of the tenant's own verbs, or of the shared
 // ones too. Once the batch was sent, the function returned reads the answers.
-func (f Filter) queue(
-	b *db.Batch, tenant uuid.UUID, shared bool, connected func(context.Context, dbsqlc.DBTX, uuid.UUID) ([]string, error),
-) func() Page {
+func (f Filter) queue(b *db.Batch, tenant uuid.UUID, shared bool) func() Page {
 	verbs := db.Queue(b, readVerbs, f.pageSQL(tenant, shared))
 	total := db.Queue(b, readTotal, f.totalSQL(tenant, shared))
-	slugs := db.Queue(b, connected, tenant)
-	return func() Page { return Page{Verbs: verbs.Value, Total: total.Value, ProvidersConnected: slugs.Value} }
+	return func() Page {
+		n := len(verbs.Value)
+		return Page{Verbs: verbs.Value, Total: total.Value, HasMore: n > 0 && int64(f.Offset)+int64(n) < total.Value}
+	}
 }
 
 // usualPage is the size of a page where the caller does not say.
@@ -97,14 +137,16 @@ func readVerbs(ctx context.Context, tx dbsqlc.DBTX, s statement) ([]Verb, error)
 	}
 	defer rows.Close()
 	verbs := make([]Verb, 0, usualPage)
+	known := securities{}
 	for rows.Next() {
 		var v Verb
 		var hash []byte
+		var security string
 		if err := rows.Scan(&v.Name.Provider, &v.Name.Verb, &v.Domain, &v.Description, &v.Risk, &v.Operation,
-			&v.Idempotency, &hash, (*[]byte)(&v.Schema), &v.Method, &v.Path); err != nil {
+			&v.Idempotency, &hash, (*[]byte)(&v.Schema), &security, &v.Method, &v.Path); err != nil {
 			return nil, err
 		}
-		v.SchemaHash = storedHash(hash)
+		v.SchemaHash, v.Security = storedHash(hash), known.of(security)
 		verbs = append(verbs, v)
 	}
 	return verbs, rows.Err()
@@ -133,8 +175,10 @@ func (c *Catalog) Verb(ctx context.Context, tenant uuid.UUID, name verb.Name) (V
 	if err != nil {
 		return Verb{}, verbError(err)
 	}
+	security := storedSecurity(r.Security)
 	return Verb{
 		Name: name, Domain: r.Domain, Description: r.Description, Risk: verb.Risk(r.RiskLevel), Operation: verb.Operation(r.OperationType),
-		Idempotency: verb.Idempotency(r.Idempotency), SchemaHash: storedHash(r.SchemaHash), Schema: json.RawMessage(r.Schema), Connected: r.Connected,
+		Idempotency: verb.Idempotency(r.Idempotency), SchemaHash: storedHash(r.SchemaHash), Schema: json.RawMessage(r.Schema),
+		Security: security, Connected: serves(keyring(r.Kind, r.Schemes), security),
 	}, nil
 }

@@ -15,7 +15,9 @@ import (
 // Seen is a verb as one sees it who plans calls of it.
 type Seen struct {
 	Meta
-	// Connected says that the tenant has a credential for the provider, or that it needs none.
+	// Security is what a call presents. Connected says that it presents nothing, or that the
+	// tenant's credential has what it needs.
+	Security  verb.Security
 	Connected bool
 }
 
@@ -27,13 +29,14 @@ func QueueMany(b *db.Batch, tenant uuid.UUID, names []verb.Name) func() map[verb
 	arg.Providers, arg.Names = columns(names)
 	answer := db.Queue(b, dbsqlc.New().GetVerbMetas, arg)
 	return func() map[verb.Name]Seen {
-		found := make(map[verb.Name]Seen, len(answer.Value))
+		found, known := make(map[verb.Name]Seen, len(answer.Value)), securities{}
 		for _, r := range answer.Value {
 			m := metaOf(dbsqlc.GetVerbMetaRow{
 				Shared: r.Shared, Provider: r.Provider, Name: r.Name, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
 				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth, UpdatedAt: r.UpdatedAt,
 			})
-			found[m.Name] = Seen{Meta: m, Connected: r.Connected}
+			security := known.of(r.Security)
+			found[m.Name] = Seen{Meta: m, Security: security, Connected: serves(keyring(r.Kind, r.Schemes), security)}
 		}
 		return found
 	}

@@ -43,16 +43,6 @@ func (c *clauses) and() string {
 	return " AND " + strings.Join(c.where, " AND ")
 }
 
-// connected is the condition that a provider p is connected.
-const connected = `(p.auth_type = 'none' OR EXISTS (
-	SELECT FROM credentials c WHERE c.tenant_id = $1 AND c.provider = p.slug AND c.status = 'active' AND c.customer_id IS NULL))`
-
-// ownConnected and sharedConnected select the slugs of connected providers.
-const (
-	ownConnected    = "(SELECT p.slug FROM providers p WHERE p.tenant_id = $1 AND " + connected + ")"
-	sharedConnected = "(SELECT p.slug FROM platform_providers p WHERE p.slug = e.slug AND " + connected + ")"
-)
-
 // enabledSlugs selects the tenant's choice of the platform's providers, without those that
 // one of its own hides.
 const enabledSlugs = `(SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = $1
@@ -60,7 +50,7 @@ const enabledSlugs = `(SELECT e.slug FROM enabled_providers e WHERE e.tenant_id 
 
 // columns are those of a verb. A plan is long, so it is read only where it is asked for.
 func (f Filter) columns() string {
-	const all = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema"
+	const all = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security"
 	if f.Routes {
 		return all + ", coalesce(v.plan::json ->> 'method', '') AS method, coalesce(v.plan::json ->> 'path', '') AS path"
 	}
@@ -91,6 +81,11 @@ const farthest = 1 << 40
 func (f Filter) verbClauses(tenant uuid.UUID) clauses {
 	var c clauses
 	c.arg(tenant)
+	f.addClauses(&c)
+	return c
+}
+
+func (f Filter) addClauses(c *clauses) {
 	if f.Provider != "" {
 		c.add("v.provider = %s", f.Provider)
 	}
@@ -106,17 +101,20 @@ func (f Filter) verbClauses(tenant uuid.UUID) clauses {
 	if words := f.words(); words != nil {
 		c.add("v.search LIKE ALL (%s)", words)
 	}
-	return c
 }
 
 // from returns where the tenant's own verbs v and the shared ones come from. The conditions
-// on v follow.
-func (f Filter) from() (own, shared string) {
+// on v follow. shared is "" where it is not asked for: each argument must occur in the statement.
+func (f Filter) from(c *clauses, withShared bool) (own, shared string) {
 	own = " FROM verbs v WHERE v.tenant_id = $1"
-	shared = " FROM " + enabledSlugs + " JOIN platform_verbs v ON v.provider = e.slug"
+	if withShared {
+		shared = " FROM " + enabledSlugs + " JOIN platform_verbs v ON v.provider = e.slug"
+	}
 	if f.ConnectedOnly {
-		own += " AND v.provider IN " + ownConnected
-		shared += " AND EXISTS " + sharedConnected
+		own += " AND " + f.reach.own.verbs(c)
+		if withShared {
+			shared += " AND " + f.reach.shared.verbs(c)
+		}
 	}
 	return own, shared
 }
@@ -129,7 +127,10 @@ func (f Filter) pageSQL(tenant uuid.UUID, withShared bool) statement {
 	order := f.order()
 	page := order + " LIMIT " + limit + " OFFSET " + offset
 	head := " LIMIT " + limit + " + " + offset
-	fromOwn, fromShared := f.from()
+	if !f.scans() && f.ConnectedOnly {
+		return f.partsSQL(&c, where, limit, offset)
+	}
+	fromOwn, fromShared := f.from(&c, withShared)
 	if !withShared && (f.scans() || f.Offset < deepOffset) {
 		return statement{"SELECT " + f.columns() + fromOwn + where + page, c.args}
 	}
@@ -138,18 +139,31 @@ func (f Filter) pageSQL(tenant uuid.UUID, withShared bool) statement {
 		shared := "(SELECT " + f.columns() + fromShared + where + order + head + ")"
 		return statement{"SELECT v.* FROM (" + own + " UNION ALL " + shared + ") v" + page, c.args}
 	}
-	ownCounts, sharedCounts := f.countsSQL(&c)
 	if f.Offset >= deepOffset {
-		parts := parts(ownCounts+" UNION ALL "+sharedCounts, offset, limit+" + "+offset)
-		part := stretch(where, offset, limit+" + "+offset)
-		return statement{"SELECT v.* FROM " + parts + " CROSS JOIN LATERAL (" +
-			"(SELECT " + f.columns() + " FROM verbs v WHERE NOT part.shared AND v.tenant_id = $1" + part + ") UNION ALL " +
-			"(SELECT " + f.columns() + " FROM platform_verbs v WHERE part.shared" + part + ")) v" + order + " LIMIT " + limit, c.args}
+		return f.partsSQL(&c, where, limit, offset)
 	}
+	_, sharedCounts := f.countsSQL(&c, true)
 	// Both halves are in the order of the page, so that they are merged and not sorted.
 	shared := "(SELECT v.* FROM " + parts(sharedCounts, "0::bigint", limit+" + "+offset) + " CROSS JOIN LATERAL (" +
 		"SELECT " + f.columns() + " FROM platform_verbs v WHERE true" + stretch(where, "0::bigint", limit+" + "+offset) + ") v" + order + head + ")"
 	return statement{"SELECT v.* FROM (" + own + " UNION ALL " + shared + ") v" + page, c.args}
+}
+
+// partsSQL selects the page by the providers that it has verbs of.
+func (f Filter) partsSQL(c *clauses, where, limit, offset string) statement {
+	ownCounts, sharedCounts := f.countsSQL(c, true)
+	parts := parts(ownCounts+" UNION ALL "+sharedCounts, offset, limit+" + "+offset)
+	some := func(r reached) string {
+		if len(r.slugs) == 0 {
+			return where
+		}
+		return where + " AND (NOT part.some OR " + r.some(c) + ")"
+	}
+	to := limit + " + " + offset
+	own, shared := stretch(some(f.reach.own), offset, to), stretch(some(f.reach.shared), offset, to)
+	return statement{"SELECT v.* FROM " + parts + " CROSS JOIN LATERAL (" +
+		"(SELECT " + f.columns() + " FROM verbs v WHERE NOT part.shared AND v.tenant_id = $1" + own + ") UNION ALL " +
+		"(SELECT " + f.columns() + " FROM platform_verbs v WHERE part.shared" + shared + ")) v" + f.order() + " LIMIT " + limit, c.args}
 }
 
 // parts selects the providers that the verbs from one place to another of the page order are
@@ -170,15 +184,16 @@ func stretch(where, from, to string) string {
 func (f Filter) totalSQL(tenant uuid.UUID, withShared bool) statement {
 	if f.scans() {
 		c := f.verbClauses(tenant)
-		fromOwn, fromShared := f.from()
+		where := c.and()
+		fromOwn, fromShared := f.from(&c, withShared)
 		if !withShared {
-			return statement{"SELECT count(*)" + fromOwn + c.and(), c.args}
+			return statement{"SELECT count(*)" + fromOwn + where, c.args}
 		}
-		return statement{"SELECT (SELECT count(*)" + fromOwn + c.and() + ") + (SELECT count(*)" + fromShared + c.and() + ")", c.args}
+		return statement{"SELECT (SELECT count(*)" + fromOwn + where + ") + (SELECT count(*)" + fromShared + where + ")", c.args}
 	}
 	var c clauses
 	c.arg(tenant)
-	own, shared := f.countsSQL(&c)
+	own, shared := f.countsSQL(&c, withShared)
 	if f.Provider == "" && !f.ConnectedOnly && f.Domain != anyKey {
 		own = "SELECT n.n FROM verb_counts n WHERE n.tenant_id = $1 AND n.provider = '" + anyKey + "'" + c.and() // one row has the sum
 	}
@@ -188,9 +203,10 @@ func (f Filter) totalSQL(tenant uuid.UUID, withShared bool) statement {
 	return statement{"SELECT ((SELECT coalesce(sum(n.n), 0) FROM (" + own + ") n) + (SELECT coalesce(sum(n.n), 0) FROM (" + shared + ") n))::bigint", c.args}
 }
 
-// countsSQL selects the providers that have verbs of the filter: whether it is shared, its
-// slug as provider, and n of them. It leaves the conditions on a count n in c.
-func (f Filter) countsSQL(c *clauses) (own, shared string) {
+// countsSQL selects the providers that have verbs of the filter: whether it is shared, whether only
+// some of them can be called, its slug as provider, and n of them. It leaves the conditions on a
+// count n in c.
+func (f Filter) countsSQL(c *clauses, withShared bool) (own, shared string) {
 	c.where = nil
 	c.add("n.domain = %s", orAny(f.Domain))
 	c.add("n.risk_level = %s", orAny(string(f.Risk)))
@@ -200,13 +216,29 @@ func (f Filter) countsSQL(c *clauses) (own, shared string) {
 	if f.Domain == anyKey {
 		c.where = append(c.where, "false") // no verb has this domain
 	}
-	own = "SELECT false AS shared, n.provider, n.n FROM verb_counts n WHERE n.tenant_id = $1 AND n.provider <> '" + anyKey + "'" + c.and()
-	shared = "SELECT true AS shared, n.provider, n.n FROM " + enabledSlugs + " JOIN platform_verb_counts n ON n.provider = e.slug" + c.and()
-	if f.ConnectedOnly {
-		own += " AND n.provider IN " + ownConnected
-		shared += " AND EXISTS " + sharedConnected
+	own = "SELECT false AS shared, false AS some, n.provider, n.n FROM verb_counts n WHERE n.tenant_id = $1 AND n.provider <> '" + anyKey + "'" +
+		c.and() + f.reachedCounts(c, f.reach.own, "false", "verbs v WHERE v.tenant_id = $1")
+	if withShared {
+		shared = "SELECT true AS shared, false AS some, n.provider, n.n FROM " + enabledSlugs + " JOIN platform_verb_counts n ON n.provider = e.slug" +
+			c.and() + f.reachedCounts(c, f.reach.shared, "true", enabledSlugs+" JOIN platform_verbs v ON v.provider = e.slug")
 	}
 	return own, shared
+}
+
+// reachedCounts continues a statement of counts with the condition that the verbs can be called, and
+// counts those of providers of which only some can: from selects verbs v.
+func (f Filter) reachedCounts(c *clauses, r reached, shared, from string) string {
+	if !f.ConnectedOnly {
+		return ""
+	}
+	whole := " AND n.provider = ANY (" + c.arg(orNone(r.whole)) + ")"
+	if len(r.slugs) == 0 {
+		return whole
+	}
+	v := clauses{args: c.args}
+	f.addClauses(&v)
+	c.args = v.args
+	return whole + " UNION ALL SELECT " + shared + ", true, v.provider, count(*) FROM " + from + " AND " + r.some(c) + v.and() + " GROUP BY v.provider"
 }
 
 // words returns the patterns that a search looks for, nil where there is no search.

@@ -46,16 +46,20 @@ func (s *Platform) Replace(ctx context.Context, p Provider, verbs []verb.Definit
 	if err != nil {
 		return Provider{}, err
 	}
+	asks, err := askedOf(verbs, p.Auth)
+	if err != nil {
+		return Provider{}, err
+	}
 	err = s.db.InTenant(ctx, uuid.Nil, func(tx pgx.Tx) error {
 		stored, err := s.q.UpsertPlatformProvider(ctx, tx, dbsqlc.UpsertPlatformProviderParams{
 			Slug: arg.Slug, Name: arg.Name, Domain: arg.Domain, BaseUrl: arg.BaseUrl, AuthType: arg.AuthType, Auth: arg.Auth,
-			DocumentHash: arg.DocumentHash, Imported: arg.Imported, Degraded: arg.Degraded, Rejected: arg.Rejected, Servers: arg.Servers, Now: arg.Now,
+			DocumentHash: arg.DocumentHash, Imported: arg.Imported, Degraded: arg.Degraded, Rejected: arg.Rejected, Servers: arg.Servers, Securities: asks.distinct, Now: arg.Now,
 		})
 		if err != nil {
 			return err
 		}
 		p.CreatedAt, p.UpdatedAt = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC()
-		return s.replaceVerbs(ctx, tx, p.Slug, verbs)
+		return s.replaceVerbs(ctx, tx, p.Slug, verbs, asks)
 	})
 	if err != nil {
 		return Provider{}, platformError("store a provider", err)
@@ -63,16 +67,16 @@ func (s *Platform) Replace(ctx context.Context, p Provider, verbs []verb.Definit
 	return p, nil
 }
 
-func (s *Platform) replaceVerbs(ctx context.Context, tx pgx.Tx, slug string, verbs []verb.Definition) error {
+func (s *Platform) replaceVerbs(ctx context.Context, tx pgx.Tx, slug string, verbs []verb.Definition, asks asked) error {
 	if err := s.q.DeletePlatformVerbs(ctx, tx, slug); err != nil {
 		return err
 	}
 	for rows := range slices.Chunk(inPageOrder(verbs), insertRows) {
-		arg := insertParams(uuid.Nil, slug, rows)
+		arg := insertParams(uuid.Nil, slug, rows, asks)
 		err := s.q.InsertPlatformVerbs(ctx, tx, dbsqlc.InsertPlatformVerbsParams{
 			Provider: arg.Provider, Names: arg.Names, Domains: arg.Domains, Descriptions: arg.Descriptions, RiskLevels: arg.RiskLevels,
 			OperationTypes: arg.OperationTypes, Idempotencies: arg.Idempotencies, SchemaHashes: arg.SchemaHashes, PlanHashes: arg.PlanHashes,
-			Searches: arg.Searches, Schemas: arg.Schemas, Plans: arg.Plans,
+			Searches: arg.Searches, Schemas: arg.Schemas, Plans: arg.Plans, Securities: arg.Securities,
 		})
 		if err != nil {
 			return err

@@ -95,13 +95,20 @@ func TestPagesCoverOwnAndSharedProviders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	p := r.operator(t)
-	type stored struct{ provider, name, domain, risk string }
+	type stored struct {
+		provider, name, domain, risk string
+		public                       bool
+	}
 	var all []stored
 	for _, slug := range []string{"aa", "bb", "dd", "zz"} {
 		verbs := make([]verb.Definition, 400)
 		for i := range verbs {
 			verbs[i] = newVerb(fmt.Sprintf("%s_%03d", slug, i), []string{"contacts", "other"}[i%2], []verb.Risk{verb.RiskLow, verb.RiskHigh}[i%3/2])
-			all = append(all, stored{slug, slug + ":" + verbs[i].Name, verbs[i].Domain, string(verbs[i].Risk)})
+			public := i%5 == 0
+			if public {
+				verbs[i].Plan = json.RawMessage(`{"path":"/","security":[[]]}`)
+			}
+			all = append(all, stored{slug, slug + ":" + verbs[i].Name, verbs[i].Domain, string(verbs[i].Risk), public})
 		}
 		if slug == "aa" || slug == "dd" {
 			r.replace(t, r.tenant, provider(slug, map[string]credential.Kind{"aa": credential.None, "dd": credential.Bearer}[slug]), verbs...)
@@ -126,7 +133,7 @@ func TestPagesCoverOwnAndSharedProviders(t *testing.T) {
 			want := []string{}
 			for _, v := range all {
 				if (f.Provider == "" || f.Provider == v.provider) && (f.Domain == "" || f.Domain == v.domain) && (f.Risk == "" || string(f.Risk) == v.risk) &&
-					(!f.ConnectedOnly || slices.Contains(connected, v.provider)) {
+					(!f.ConnectedOnly || v.public || slices.Contains(connected, v.provider)) {
 					want = append(want, v.name)
 				}
 			}
@@ -136,6 +143,10 @@ func TestPagesCoverOwnAndSharedProviders(t *testing.T) {
 				page := r.pageOf(t, r.tenant, f)
 				require.Equal(t, int64(len(want)), page.Total)
 				require.Equal(t, connected, page.ProvidersConnected)
+				for _, v := range page.Verbs {
+					public := len(v.Security) == 1 && len(v.Security[0]) == 0
+					require.Equal(t, public || slices.Contains(connected, v.Name.Provider), v.Connected, v.Name)
+				}
 				got = append(got, names(page)...)
 				if !page.HasMore {
 					break

@@ -126,6 +126,7 @@ type storing struct {
 	tenant uuid.UUID
 	verbs  []verb.Definition
 	row    dbsqlc.UpsertProviderParams
+	asks   asked
 	parts  [][]byte // of the document
 	update *Update
 
@@ -144,6 +145,10 @@ func (c *Catalog) storing(who actor.Actor, in Import) (*storing, error) {
 		return nil, err
 	}
 	st.row.VerbBytes = bytesOf(in.Verbs)
+	if st.asks, err = askedOf(in.Verbs, st.Auth); err != nil {
+		return nil, err
+	}
+	st.row.Securities = st.asks.distinct
 	st.parts, err = in.Source.row(&st.row)
 	return st, err
 }
@@ -156,7 +161,7 @@ func (c *Catalog) store(ctx context.Context, tx pgx.Tx, st *storing, was known) 
 		return fmt.Errorf("catalog: store a provider: %w", err)
 	}
 	st.CreatedAt, st.UpdatedAt, st.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
-	if err := c.replaceVerbs(ctx, tx, st.tenant, st.Slug, st.verbs); err != nil {
+	if err := c.replaceVerbs(ctx, tx, st.tenant, st.Slug, st.verbs, st.asks); err != nil {
 		return err
 	}
 	if err := c.remember(ctx, tx, st.tenant, st.Slug, was.verbs, st.verbs); err != nil {
@@ -184,12 +189,12 @@ func (p Provider) check(verbs []verb.Definition) error {
 	return nil
 }
 
-func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, verbs []verb.Definition) error {
+func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, verbs []verb.Definition, asks asked) error {
 	if err := c.q.DeleteVerbs(ctx, tx, dbsqlc.DeleteVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
 		return fmt.Errorf("catalog: remove the old verbs: %w", err)
 	}
 	for rows := range slices.Chunk(inPageOrder(verbs), insertRows) {
-		if err := c.q.InsertVerbs(ctx, tx, insertParams(tenant, slug, rows)); err != nil {
+		if err := c.q.InsertVerbs(ctx, tx, insertParams(tenant, slug, rows, asks)); err != nil {
 			return fmt.Errorf("catalog: store verbs: %w", err)
 		}
 	}
@@ -277,7 +282,7 @@ func bytesOf(verbs []verb.Definition) int64 {
 	return int64(n)
 }
 
-func insertParams(tenant uuid.UUID, slug string, verbs []verb.Definition) dbsqlc.InsertVerbsParams {
+func insertParams(tenant uuid.UUID, slug string, verbs []verb.Definition, asks asked) dbsqlc.InsertVerbsParams {
 	arg := dbsqlc.InsertVerbsParams{TenantID: tenant, Provider: slug}
 	for _, v := range verbs {
 		schema, plan := HashOf(v.Schema), HashOf(v.Plan)
@@ -293,6 +298,7 @@ func insertParams(tenant uuid.UUID, slug string, verbs []verb.Definition) dbsqlc
 		arg.Searches = append(arg.Searches, strings.ToLower(slug+":"+v.Name+" "+v.Description))
 		arg.Schemas = append(arg.Schemas, string(v.Schema))
 		arg.Plans = append(arg.Plans, string(v.Plan))
+		arg.Securities = append(arg.Securities, asks.of[v.Name])
 	}
 	return arg
 }

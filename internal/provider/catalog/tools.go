@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -18,7 +19,9 @@ type ToolProvider struct {
 	Slug      string
 	Shared    bool // the platform's, enabled by the tenant
 	Connected bool
-	UpdatedAt time.Time
+	// Credential is what the calls of its verbs would use, the zero Keyring where there is none.
+	Credential credential.Keyring
+	UpdatedAt  time.Time
 }
 
 // ToolProviders returns the providers that a tenant has, by their slugs.
@@ -29,7 +32,7 @@ func (c *Catalog) ToolProviders(ctx context.Context, tenant uuid.UUID) ([]ToolPr
 	}
 	list := make([]ToolProvider, len(rows))
 	for i, r := range rows {
-		list[i] = ToolProvider{Slug: r.Slug, Shared: r.Shared, Connected: r.Connected, UpdatedAt: r.UpdatedAt.UTC()}
+		list[i] = ToolProvider{Slug: r.Slug, Shared: r.Shared, Connected: r.Connected, Credential: keyring(r.Kind, r.Schemes), UpdatedAt: r.UpdatedAt.UTC()}
 	}
 	return list, nil
 }
@@ -44,7 +47,7 @@ type ToolVerb struct {
 	Idempotency verb.Idempotency
 	SchemaHash  Hash
 	Shared      bool
-	Connected   bool
+	Connected   bool // as of a Verb
 }
 
 // toolDescription is how many characters of a description a ToolVerb has.
@@ -66,12 +69,12 @@ func (c *Catalog) ToolVerbs(ctx context.Context, tenant uuid.UUID, providers []T
 
 func (c *Catalog) toolVerbs(ctx context.Context, tenant uuid.UUID, providers []ToolProvider, connected bool, most int) (list []ToolVerb, err error) {
 	var own, shared []string
-	slugs := map[string]string{}
+	slugs, rings, known := map[string]string{}, map[string]credential.Keyring{}, securities{}
 	for _, p := range providers {
 		if p.Connected != connected {
 			continue
 		}
-		slugs[p.Slug] = p.Slug
+		slugs[p.Slug], rings[p.Slug] = p.Slug, p.Credential
 		if p.Shared {
 			shared = append(shared, p.Slug)
 		} else {
@@ -92,7 +95,7 @@ func (c *Catalog) toolVerbs(ctx context.Context, tenant uuid.UUID, providers []T
 		if len(list) < most {
 			list = append(list, ToolVerb{
 				Name: verb.Name{Provider: slugs[r.Provider], Verb: r.Name}, Description: r.Description, Risk: riskOf(r.RiskLevel), Operation: operationOf(r.OperationType),
-				Idempotency: verb.Idempotency(r.Idempotency), SchemaHash: storedHash(r.SchemaHash), Shared: shared, Connected: connected,
+				Idempotency: verb.Idempotency(r.Idempotency), SchemaHash: storedHash(r.SchemaHash), Shared: shared, Connected: serves(rings[r.Provider], known.of(r.Security)),
 			})
 		}
 	}

@@ -14,7 +14,9 @@ import (
 const (
 	maxAlternatives = 20
 	maxTogether     = 10
-	maxSchemeName   = 100 // bytes; a credential may name as much
+	maxSchemeName   = 100     // bytes; a credential may name as much
+	maxScopes       = 2048    // bytes of those of one scheme; a larger list is cut
+	maxSecurity     = 8 << 10 // bytes of all alternatives of one operation; the catalog shows them
 )
 
 // setSecurity keeps what a call of the operation must present: what the operation says, otherwise
@@ -66,13 +68,14 @@ func givenSecurity(auth credential.Auth, own []any, has bool) verb.Security {
 // out. Where the document does not declare what it names, the provider's scheme counts.
 func (o *operation) readSecurity(list []any) error {
 	var why error
-	unreadable := true
+	unreadable, size := true, 0
 	for _, entry := range list {
 		if !o.im.doc.spend(2) {
 			return o.im.doc.err
 		}
 		alternative, declared, err := o.alternative(entry)
-		if err == nil && len(o.plan.Security) == maxAlternatives {
+		size += sizeOf(alternative)
+		if err == nil && (len(o.plan.Security) == maxAlternatives || size > maxSecurity) {
 			err = reason("there are too many")
 		}
 		unreadable = unreadable && !declared
@@ -114,12 +117,57 @@ func (o *operation) alternative(entry any) (schemes []verb.Scheme, declared bool
 		if err != nil {
 			return nil, declared, err
 		}
-		if slices.ContainsFunc(schemes, func(s verb.Scheme) bool { return samePlace(s, scheme) }) {
+		if isToken(scheme) {
+			scheme.Scopes = o.scopes(names[name])
+		}
+		same := slices.IndexFunc(schemes, func(s verb.Scheme) bool { return samePlace(s, scheme) })
+		if same >= 0 && isToken(scheme) && isToken(schemes[same]) {
+			continue // two flows of which each gets the token: one is sent
+		}
+		if same >= 0 {
 			return nil, true, reason("two of its schemes have the same place in a request")
 		}
 		schemes = append(schemes, scheme)
 	}
 	return schemes, true, nil
+}
+
+// scopes returns the scopes of a requirement, as many as fit.
+func (o *operation) scopes(list any) string {
+	var out strings.Builder
+	entries, _ := list.([]any)
+	for _, entry := range entries {
+		scope, ok := entry.(string)
+		if !o.im.doc.spend(1 + len(scope)/8) {
+			break
+		}
+		if !ok || scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			continue // no scope (RFC 6749, section 3.3)
+		}
+		if out.Len()+1+len(scope) > maxScopes {
+			o.scratch.lose("some scopes of its security are left out: there are too many")
+			break
+		}
+		if out.Len() > 0 {
+			out.WriteByte(' ')
+		}
+		out.WriteString(scope)
+	}
+	return out.String()
+}
+
+// isToken reports whether the secret of a scheme is a bearer token.
+func isToken(s verb.Scheme) bool {
+	return s.Type == string(credential.Bearer) || s.Type == string(credential.OAuth2)
+}
+
+// sizeOf returns about how many bytes an alternative takes.
+func sizeOf(alternative []verb.Scheme) int {
+	n := 0
+	for _, s := range alternative {
+		n += 50 + len(s.Name) + len(s.Wire) + len(s.Scopes)
+	}
+	return n
 }
 
 // securityScheme reads a declared scheme. declared is false where the document has none of the

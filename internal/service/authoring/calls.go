@@ -14,6 +14,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/mapdef"
@@ -158,7 +159,7 @@ func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definit
 		if !seen.Connected {
 			r.Warnings = append(r.Warnings, mapdef.Fault{
 				Path: c.at + "/verb", Rule: ruleNotConnected,
-				Message: "The provider " + seen.Name.Provider + " has no active credential. Store one with POST /v1/credentials.",
+				Message: "No active credential of " + seen.Name.Provider + " has what the call needs: " + credential.SecurityText(seen.Security) + ". Store one with POST /v1/credentials.",
 			})
 		}
 		if seen.Operation == verb.Write && seen.Idempotency == verb.IdempotencyNone {

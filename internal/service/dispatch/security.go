@@ -54,8 +54,12 @@ func (t *target) Connected() *fault.Error {
 	for i, alternative := range t.security() {
 		lacks := t.keyring().Missing(alternative)
 		for _, s := range lacks {
+			message := credential.SchemeText(s) + " is missing."
+			if s.Scopes != "" {
+				message += " Its token needs the scopes " + s.Scopes + "."
+			}
 			f.Details = append(f.Details, fault.Detail{
-				Path: fmt.Sprintf("/security/%d/%s", i, fault.PointerToken(s.Name)), Rule: "credential", Message: credential.SchemeText(s) + " is missing.",
+				Path: fmt.Sprintf("/security/%d/%s", i, fault.PointerToken(s.Name)), Rule: "credential", Message: message,
 			})
 		}
 	}

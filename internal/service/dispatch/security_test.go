@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
@@ -47,6 +48,8 @@ const securedDocument = `{"openapi":"3.1.0","info":{"title":"Shop"},"security":[
 // shop is a dispatcher over a tenant that has imported securedDocument, and its provider.
 type shop struct {
 	*dispatch.Dispatcher
+	db     testkit.DB
+	shelf  *catalog.Catalog
 	vault  *vault.Vault
 	by     actor.Actor
 	got    chan *http.Request
@@ -61,21 +64,23 @@ func newShop(t *testing.T, auth *credential.Auth) *shop {
 		_, _ = w.Write([]byte(`{}`))
 	}))
 	t.Cleanup(server.Close)
-	db := testkit.Database(t)
+	on := testkit.Database(t)
+	s.db = on
 	s.by = actor.Actor{Kind: actor.User, TenantID: uuid.New(), ID: uuid.New()}
-	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), db.Tenant(s.by.TenantID), dbsqlc.InsertTenantParams{ID: s.by.TenantID, Name: "t"}))
-	shelf, err := catalog.New(catalog.Deps{DB: db.Pool})
+	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), on.Tenant(s.by.TenantID), dbsqlc.InsertTenantParams{ID: s.by.TenantID, Name: "t"}))
+	shelf, err := catalog.New(catalog.Deps{DB: on.Pool})
 	require.NoError(t, err)
+	s.shelf = shelf
 	kms, err := vault.NewLocalKMS("k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	require.NoError(t, err)
-	s.vault, err = vault.Open(vault.Deps{DB: db.Pool, KMS: kms, CheckURL: egress.Config{AllowLoopback: true}.CheckURL})
+	s.vault, err = vault.Open(vault.Deps{DB: on.Pool, KMS: kms, CheckURL: egress.Config{AllowLoopback: true}.CheckURL})
 	require.NoError(t, err)
-	sets, err := policy.NewSets(db.Pool)
+	sets, err := policy.NewSets(on.Pool)
 	require.NoError(t, err)
 	client, err := httpcall.NewClient(server.Client(), time.Now)
 	require.NoError(t, err)
 	s.Dispatcher, err = dispatch.New(dispatch.Config{Timeout: time.Minute}, dispatch.Deps{
-		DB: db.Pool, Catalog: shelf, Vault: s.vault, Policies: sets, Log: testkit.Quiet(),
+		DB: on.Pool, Catalog: shelf, Vault: s.vault, Policies: sets, Log: testkit.Quiet(),
 		Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)},
 	})
 	require.NoError(t, err)
@@ -161,7 +166,48 @@ func TestCallsPresentWhatTheDocumentSays(t *testing.T) {
 				got[verb] = s.sent(t, verb)
 			}
 			require.Equal(t, tt.want, got)
+			s.requireConnected(t, func(name string) bool { return tt.want[name] != none })
 		})
+	}
+}
+
+// requireConnected checks that the catalog calls a verb connected where a call of it would be sent,
+// wherever it says so.
+func (s *shop) requireConnected(t *testing.T, sent func(name string) bool) {
+	t.Helper()
+	tenant := s.by.TenantID
+	page, err := s.shelf.List(t.Context(), tenant, catalog.Filter{Limit: 100})
+	require.NoError(t, err)
+	require.Len(t, page.Verbs, 7)
+	only, err := s.shelf.List(t.Context(), tenant, catalog.Filter{Limit: 100, ConnectedOnly: true})
+	require.NoError(t, err)
+	read, err := s.shelf.List(t.Context(), tenant, catalog.Filter{Limit: 100, ConnectedOnly: true, Operation: verb.Read})
+	require.NoError(t, err)
+	var all []verb.Name
+	var connected []catalog.Verb
+	for _, v := range page.Verbs {
+		require.Equal(t, sent(v.Name.Verb), v.Connected, v.Name)
+		one, err := s.shelf.Verb(t.Context(), tenant, v.Name)
+		require.NoError(t, err)
+		require.Equal(t, v, one)
+		if all = append(all, v.Name); v.Connected {
+			connected = append(connected, v)
+		}
+	}
+	require.Equal(t, connected, only.Verbs)
+	require.EqualValues(t, len(connected), only.Total)
+	require.Equal(t, connected, read.Verbs)
+	require.Equal(t, only.Total, read.Total)
+	providers, err := s.shelf.ToolProviders(t.Context(), tenant)
+	require.NoError(t, err)
+	tools, err := s.shelf.ToolVerbs(t.Context(), tenant, providers, 100)
+	require.NoError(t, err)
+	b := &db.Batch{}
+	many := catalog.QueueMany(b, tenant, all)
+	require.NoError(t, s.db.Send(t.Context(), tenant, b))
+	for i, v := range page.Verbs {
+		require.Equal(t, v.Connected, tools[i].Connected, v.Name)
+		require.Equal(t, v.Connected, many()[v.Name].Connected, v.Name)
 	}
 }
 
@@ -193,6 +239,9 @@ func TestRefusalNamesWhatIsMissing(t *testing.T) {
 		{Path: "/security/0/k1", Rule: "credential", Message: "k1 (api_key, header X-K1) is missing."},
 		{Path: "/security/0/k2", Rule: "credential", Message: "k2 (api_key, query k2) is missing."},
 	}, f.Details)
+	require.Equal(t, []fault.Detail{
+		{Path: "/security/0/oauth", Rule: "credential", Message: "oauth (oauth2) is missing. Its token needs the scopes read write."},
+	}, refusal("scoped").Details)
 	id := s.store(t, "schemes", `{"schemes":{"k1":{"key":"s1"},"login":{"username":"u","password":"p"}}}`)
 	f = refusal("both")
 	require.Contains(t, f.Message, id.String())

@@ -118,7 +118,7 @@ func stateOf(o Offer, providers []catalog.ToolProvider) (sum [sha256.Size]byte) 
 		}
 	}
 	for _, p := range providers {
-		write(h, p.Slug, fmt.Sprint(p.Shared, p.Connected, p.UpdatedAt.UnixNano()))
+		write(h, p.Slug, fmt.Sprint(p.Shared, p.Connected, p.Credential, p.UpdatedAt.UnixNano()))
 	}
 	h.Sum(sum[:0])
 	return sum
@@ -252,5 +252,5 @@ func (s *shelf) rank(text string, n int, matched []string) []int32 {
 	}
 }
 
-// unconnected is what the score of a verb counts whose provider is not connected.
+// unconnected is what the score of a verb counts that no credential of the tenant can call.
 const unconnected = 0.7
