@@ -42,7 +42,7 @@ func repeatable[V any, P interface {
 			return create(ctx, c)
 		}
 		path := c.Request.URL.Path
-		call := idempotency.Call{Who: c.Actor, Endpoint: c.Request.Method + " " + path, Key: key, Body: c.Body()}
+		call := idempotency.Call{Who: c.Actor, Endpoint: c.Request.Method + " " + path, Key: key, Body: c.Identity()}
 		rep, id, err := s.createOnce(ctx, c, call, create)
 		if err != nil || id == "" {
 			return rep, err

@@ -17,8 +17,8 @@ import (
 	"agentruntime/internal/provider/openapi"
 )
 
-// input checks all of the body but the document.
-func (b importBody) input() (openapi.ImportInput, error) {
+// input checks all of the body. file is the document that is a part of its own, nil where none is.
+func (b importBody) input(file []byte) (openapi.ImportInput, error) {
 	var v wire.Validation
 	in := openapi.ImportInput{
 		Slug: v.Text("/slug", b.Slug, verb.MaxSlug), Name: v.OptionalText("/name", b.Name, 1, 255),
@@ -30,8 +30,33 @@ func (b importBody) input() (openapi.ImportInput, error) {
 	in.Auth, in.Loose = b.Auth.input(&v), b.Strict != nil && !*b.Strict
 	in.Servers, in.ServerVariables = b.where(&v)
 	in.Rules, in.Overlay = b.Rules, b.Overlay
-	in.Document, in.Unchecked = documentOf(&v, b.OpenAPI)
+	b.source(&v, &in, file)
 	return in, v.Err()
+}
+
+// source checks that the request has one document, and gives it to the import. The one that
+// openapi_url names is fetched later.
+func (b importBody) source(v *wire.Validation, in *openapi.ImportInput, file []byte) {
+	given := 0
+	for _, has := range []bool{len(b.OpenAPI) > 0 && string(b.OpenAPI) != "null", b.OpenAPIURL != nil, file != nil} {
+		if has {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		v.Add("/openapi", "one", "Give one document: openapi, openapi_url, or the part document of a multipart body.")
+	case b.OpenAPIURL != nil:
+		v.OptionalText("/openapi_url", b.OpenAPIURL, 1, 2048)
+	case file != nil:
+		in.Document, in.Unchecked = file, true
+	default:
+		in.Document, in.Unchecked = documentOf(v, b.OpenAPI)
+	}
+	in.Root = v.OptionalText("/root", b.Root, 1, 500)
+	if in.Root != "" && b.OpenAPIURL == nil && file == nil {
+		v.Add("/root", "unknown", "root names a file of a zip archive. Send the archive as the part document of a multipart body.")
+	}
 }
 
 // documentOf returns the bytes of a document, which are kept: those of an object, or of the text
@@ -40,7 +65,7 @@ func documentOf(v *wire.Validation, raw json.RawMessage) (document []byte, unche
 	raw = bytes.TrimSpace(raw)
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
-		v.Add("/openapi", "required", "openapi is required: an object, or a string with a document in JSON or YAML.")
+		v.Add("/openapi", "required", "openapi is required: an object, or a string with a document in JSON or YAML. Or give openapi_url.")
 	case raw[0] == '{':
 		return raw, false
 	case raw[0] == '"':
@@ -58,29 +83,61 @@ func documentOf(v *wire.Validation, raw json.RawMessage) (document []byte, unche
 // freeInRules is where rules contain what is the provider's.
 const freeInRules = "/rules/*/read_back"
 
-// importInput reads the body of an import, in JSON or YAML.
+// importInput reads the body of an import, in JSON, YAML or parts, and fetches its document where
+// it names an address.
 func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportInput, error) {
-	body := c.Body()
-	if slices.Contains(yamlTypes(), c.BodyType()) {
+	body, file := c.Body(), []byte(nil)
+	var err error
+	switch {
+	case c.BodyType() == multipartType:
+		body, file, err = parts(c)
+	case slices.Contains(yamlTypes(), c.BodyType()):
 		if len(body) > openapi.MaxYAML {
 			return openapi.ImportInput{}, fault.Newf(fault.CodePayloadTooLarge, "A body in YAML may have at most %d bytes. Send a larger one as JSON.", openapi.MaxYAML)
 		}
-		var err error
-		if body, err = s.deps.Importer.YAML(ctx, c.Actor, body); err != nil {
-			return openapi.ImportInput{}, err
-		}
+		body, err = s.deps.Importer.YAML(ctx, c.Actor, body)
+	}
+	if err != nil {
+		return openapi.ImportInput{}, err
 	}
 	var b importBody
 	if err := strictjson.Decode(body, &b, strictjson.Options{Free: []string{"/openapi", "/overlay", "/server_variables", freeInRules}}); err != nil {
 		return openapi.ImportInput{}, err
 	}
-	return b.input()
+	in, err := b.input(file)
+	if err == nil && b.OpenAPIURL != nil {
+		err = s.fetchDocument(ctx, c, &in, *b.OpenAPIURL)
+	}
+	return in, err
+}
+
+// fetchDocument fetches the document of an import. It takes the turn of a large upload, because nobody
+// knows how large the document is.
+func (s *Server) fetchDocument(ctx context.Context, c *wire.Call, in *openapi.ImportInput, at string) error {
+	if size := c.Request.ContentLength; size >= 0 && size <= smallUpload { // otherwise it has the turn
+		if err := s.uploads.room(ctx, c, bodyUpload); err != nil {
+			return err
+		}
+	}
+	found, err := s.deps.Importer.Fetch(ctx, c.Actor, at)
+	if err != nil {
+		return err
+	}
+	in.Document, in.Unchecked = found.Document, true
+	if found.Files.Root != "" {
+		in.Files = found.Files
+	}
+	return nil
 }
 
 // documentFile returns the media type and the file name of a document in the form.
 func documentFile(slug string, form openapi.Form) (media, name string) {
-	if form == openapi.FormYAML {
+	switch form {
+	case openapi.FormYAML:
 		return "application/yaml", slug + ".yaml"
+	case openapi.FormZip:
+		return "application/zip", slug + ".zip"
+	case openapi.FormJSON:
 	}
 	return "application/json", slug + ".json"
 }

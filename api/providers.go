@@ -41,6 +41,8 @@ type Importer interface {
 	Unreached(ctx context.Context, tenant uuid.UUID, p catalog.Provider) ([]vault.Unreached, error)
 	// Update changes a provider, and reads its kept document again where that is needed.
 	Update(ctx context.Context, who actor.Actor, slug string, p importing.Patch) (catalog.Provider, error)
+	// Fetch fetches a document with the files that it refers to.
+	Fetch(ctx context.Context, who actor.Actor, at string) (importing.Fetched, error)
 	// YAML returns the JSON of a body of YAML.
 	YAML(ctx context.Context, who actor.Actor, body []byte) (json.RawMessage, error)
 }
@@ -131,6 +133,9 @@ type importBody struct {
 	Rules   []correction.Rule `json:"rules"`
 	Overlay json.RawMessage   `json:"overlay"`
 	OpenAPI json.RawMessage   `json:"openapi"`
+	// OpenAPIURL is where the document is, and Root which file of an archive it is.
+	OpenAPIURL *string `json:"openapi_url"`
+	Root       *string `json:"root"`
 	importServers
 }
 

@@ -127,7 +127,10 @@ func (s *Server) takeBody(ctx context.Context, rt route, c *wire.Call) (leave fu
 	if err != nil {
 		return func() {}, err
 	}
-	if rt.body == bodyUpload || rt.body == bodyDefinition && strings.HasPrefix(rt.path, "/v1/maps") {
+	switch {
+	case rt.body == bodyUpload:
+		return leave, c.ReadBody(rt.body, append(yamlTypes(), multipartType)...)
+	case rt.body == bodyDefinition && strings.HasPrefix(rt.path, "/v1/maps"):
 		return leave, c.ReadBody(rt.body, yamlTypes()...)
 	}
 	return leave, c.ReadBody(rt.body)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -83,6 +84,16 @@ func (c *Call) BodyType() string {
 
 // Body returns the body that ReadBody has read. It must not be changed.
 func (c *Call) Body() []byte { return c.body }
+
+// Identity returns what tells the body from others: the body, without the boundary of its parts,
+// which each call makes up.
+func (c *Call) Identity() []byte {
+	_, params, _ := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
+	if boundary := params["boundary"]; boundary != "" {
+		return bytes.ReplaceAll(c.body, []byte("--"+boundary), []byte("--"))
+	}
+	return c.body
+}
 
 // SkipBody reads at most limit bytes of the body and keeps none.
 func (c *Call) SkipBody(limit int64) {

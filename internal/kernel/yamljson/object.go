@@ -112,8 +112,8 @@ func (r *reader) merge(out []member, have map[string]bool, value *yaml.Node) ([]
 		}
 		return out, true
 	case yaml.SequenceNode:
-		ok := true
 		for _, item := range value.Content {
+			var ok bool
 			if out, ok = r.merge(out, have, item); !ok {
 				return nil, false
 			}

@@ -153,11 +153,11 @@ func (r *reader) addf(rule, format string, args ...any) {
 		r.stopped = true
 		return
 	}
-	path := ""
+	var path strings.Builder
 	for _, segment := range r.path {
-		path += "/" + fault.PointerToken(clip(segment))
+		path.WriteString("/" + fault.PointerToken(clip(segment)))
 	}
-	r.list = append(r.list, Fault{path, rule, fmt.Sprintf(format, args...)})
+	r.list = append(r.list, Fault{path.String(), rule, fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) refuse(n *yaml.Node, message string) {

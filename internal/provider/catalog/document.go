@@ -36,8 +36,13 @@ type Source struct {
 // Settings are the members of an import besides slug and document, as they were given. What is
 // empty follows from the document.
 type Settings struct {
-	// Form is how the document is written: "json", "yaml"; "" is JSON, too.
-	Form    string           `json:"form,omitempty"`
+	// Form is how the document is written: "json", "yaml" or "zip"; "" is JSON, too.
+	Form string `json:"form,omitempty"`
+	// Root, Origin and Absent say how the files of an archive belong together.
+	Root   string            `json:"root,omitempty"`
+	Origin string            `json:"origin,omitempty"`
+	Absent map[string]string `json:"absent,omitempty"`
+
 	Name    string           `json:"name,omitempty"`
 	Domain  string           `json:"domain,omitempty"`
 	BaseURL string           `json:"base_url,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -46,6 +47,8 @@ type converter struct {
 	listing map[string]bool
 	// choices remembers what the discriminators of references choose from, and children which
 	// schemas extend each other.
+	// refusals are the losses without which an operation cannot be called.
+	refusals map[string]bool
 	choices  map[string]*choice
 	crowded  map[string]bool // that choose from too many
 	children map[string]map[string][]string
@@ -88,7 +91,7 @@ func sorted(set map[string]bool) []string {
 func newConverter(doc *document, loose bool) *converter {
 	return &converter{
 		doc: doc, loose: loose, defs: map[string]*definition{}, taken: map[string]bool{}, listing: map[string]bool{},
-		choices: map[string]*choice{}, crowded: map[string]bool{}, children: map[string]map[string][]string{},
+		refusals: map[string]bool{}, choices: map[string]*choice{}, crowded: map[string]bool{}, children: map[string]map[string][]string{},
 	}
 }
 
@@ -153,6 +156,9 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 	}
 	def, err := c.define(ref)
 	if err != nil {
+		if missing, is := errors.AsType[absent](err); is {
+			c.refusals[missing.why] = true
+		}
 		s.lose(err.Error())
 		maps.Copy(out, opaque())
 		return out
@@ -345,6 +351,16 @@ func (c *converter) define(ref string) (*definition, error) {
 	c.defs[ref] = def
 	c.queue = append(c.queue, ref)
 	return def, nil
+}
+
+// refusal returns why an operation cannot be called for what it lost, nil where it can.
+func (c *converter) refusal(s *scratch) error {
+	for _, why := range sorted(s.lost) {
+		if c.refusals[why] {
+			return reason(why)
+		}
+	}
+	return nil
 }
 
 // convertQueued converts what define has put aside.

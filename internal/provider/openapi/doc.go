@@ -2,6 +2,6 @@
 // verbs. The service that imports providers calls Import; the catalog stores each verb's schema and plan.
 //
 // What is wrong with one operation is reported and never fails the document. The package has
-// no state, touches no database and follows no reference out of the document: nothing is
-// read from a file or fetched. It calls no provider; package httpcall does.
+// no state and touches no database. References lead within the document, or to the files of an
+// archive that the document is: nothing is read from a disk or fetched. It calls no provider; package httpcall does.
 package openapi

@@ -38,7 +38,13 @@ type document struct {
 // parseDocument reads raw and checks what makes the whole document unusable.
 // unused are the actions of the overlay that were about nothing.
 func parseDocument(in ImportInput, w *work) (d *document, unused []string, err error) {
-	tree, form, err := w.decode(in.Document, "/openapi")
+	var tree any
+	form := FormZip
+	if isArchive(in.Document) {
+		tree, err = parseArchive(in, w)
+	} else {
+		tree, form, err = w.decode(in.Document)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,6 +120,9 @@ func (d *document) lookup(ref string) (any, error) {
 		next, ok := step(at, unescapeToken(token))
 		if !ok {
 			return nil, reason("a reference points to nothing")
+		}
+		if missing, is := next.(absent); is {
+			return nil, missing
 		}
 		at = next
 	}

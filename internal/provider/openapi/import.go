@@ -34,10 +34,11 @@ type ImportInput struct {
 	Domain   string           // "" takes the slug; the domain of verbs without a tag
 	BaseURL  string           // "" takes the document's first server
 	Auth     *credential.Auth // nil takes the document's security scheme
-	Document []byte           // OpenAPI 3.0 or 3.1, as JSON or YAML
+	Document []byte           // OpenAPI or Swagger, as JSON, YAML or a zip archive
 	// Unchecked says that the document is a text of its own. As JSON it must keep the rules of a
 	// request body. What is part of one keeps them, and so does what was imported before.
 	Unchecked bool
+	Files
 	// Servers and ServerVariables say where the calls of the document's servers go.
 	Servers         []verb.ServerChoice
 	ServerVariables map[string]string
@@ -51,6 +52,17 @@ type ImportInput struct {
 	Overlay json.RawMessage
 	// Loose: objects inside of arguments may have names that their schema does not list.
 	Loose bool
+}
+
+// Files say how to read an archive of several files.
+type Files struct {
+	// Root is the name of the document that refers to the others; "" finds it.
+	Root string
+	// Origin is the scheme and host of files that were fetched: a reference to it means a file of
+	// the archive.
+	Origin string
+	// Absent says of files that could not be fetched why.
+	Absent map[string]string
 }
 
 // Imported is what an import made of a document.
@@ -290,6 +302,9 @@ func (im *importer) add(o *operation) error {
 		case compileErr != nil:
 			err = reason("its arguments' schema cannot be compiled")
 		}
+	}
+	if err == nil {
+		err = im.conv.refusal(o.scratch)
 	}
 	if err == nil {
 		v.Plan, err = exactjson.Encode(o.plan)

@@ -17,6 +17,7 @@ type Form string
 const (
 	FormJSON Form = "json"
 	FormYAML Form = "yaml"
+	FormZip  Form = "zip" // an archive of several files
 )
 
 // Bounds of YAML. The parser takes about a kilobyte for a value of a dense document.
@@ -39,24 +40,35 @@ func FormOf(text []byte) Form {
 // YAML returns the JSON of a text of YAML, within the bounds of a document. It is a
 // VALIDATION_ERROR that names the line and the place below path.
 func YAML(source []byte, path string) (json.RawMessage, error) {
-	return readYAML(source, path, yamljson.Options{MaxJSON: maxExpanded, MaxValues: maxYAMLValues})
+	return readYAML(source, path, yamljson.Options{MaxBytes: MaxYAML, MaxJSON: maxExpanded, MaxValues: maxYAMLValues})
 }
 
 // SmallYAML is YAML for a text that becomes at most MaxSmallDocument bytes, without many values. It
 // returns ErrNotSmall for any other.
 func SmallYAML(source []byte, path string) (json.RawMessage, error) {
-	if len(source) > MaxSmallDocument || yamljson.Values(source) > maxSmallYAMLValues {
-		return nil, ErrNotSmall
+	w := work{small: true}
+	return w.yamlOf(source, path)
+}
+
+// yamlOf is YAML or SmallYAML, within what the texts before it have left.
+func (w *work) yamlOf(source []byte, path string) (json.RawMessage, error) {
+	opts := yamljson.Options{MaxBytes: MaxYAML - w.yaml, MaxJSON: maxExpanded - w.read, MaxValues: maxYAMLValues}
+	if w.small {
+		opts.MaxJSON, opts.MaxValues = MaxSmallDocument-w.read, maxSmallYAMLValues
+		if len(source) > MaxSmallDocument || yamljson.Values(source) > maxSmallYAMLValues {
+			return nil, ErrNotSmall
+		}
 	}
-	out, err := readYAML(source, path, yamljson.Options{MaxJSON: MaxSmallDocument, MaxValues: maxSmallYAMLValues})
-	if f := fault.As(err); f != nil && len(f.Details) > 0 && f.Details[0].Rule == "maxLength" {
+	w.yaml += len(source)
+	out, err := readYAML(source, path, opts)
+	if f := fault.As(err); w.small && f != nil && len(f.Details) > 0 && f.Details[0].Rule == "maxLength" {
 		return nil, ErrNotSmall
 	}
 	return out, err
 }
 
 func readYAML(source []byte, path string, opts yamljson.Options) (json.RawMessage, error) {
-	opts.What, opts.MaxBytes, opts.MaxDepth, opts.Full = "a document", MaxYAML, exactjson.MaxDepth, true
+	opts.What, opts.MaxDepth, opts.Full = "a document", exactjson.MaxDepth, true
 	out, wrong := yamljson.Convert(source, opts)
 	if len(wrong) == 0 {
 		return out, nil
@@ -73,8 +85,9 @@ func readYAML(source []byte, path string, opts yamljson.Options) (json.RawMessag
 // maxFaultsTold is how many faults of a text one answer lists.
 const maxFaultsTold = 20
 
-// decode reads a document, and returns the form in which it is written. path is where faults are.
-func (w *work) decode(raw []byte, path string) (any, Form, error) {
+// decode reads a document, and returns the form in which it is written.
+func (w *work) decode(raw []byte) (any, Form, error) {
+	const path = "/openapi" // where faults are
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	if looksLikeJSON(raw) {
 		if err := w.checkShape(raw, path); err != nil {
@@ -86,17 +99,16 @@ func (w *work) decode(raw []byte, path string) (any, Form, error) {
 		if looksLikeJSON(raw) {
 			return nil, form, fault.Invalid(path, "json", "The document is not valid JSON.")
 		}
-		read := YAML
-		if w.small {
-			read = SmallYAML
-		}
 		var err error
-		if raw, err = read(raw, path); err != nil {
+		if raw, err = w.yamlOf(raw, path); err != nil {
 			return nil, form, err
 		}
 		if err := w.checkShape(raw, path); err != nil {
 			return nil, form, err
 		}
+	}
+	if w.read += len(raw); w.read > maxExpanded {
+		return nil, form, fault.Invalid(path, "size", "The document has more than 25 MiB.")
 	}
 	if form == FormYAML || w.unchecked {
 		if err := checkJSON(raw, path); err != nil {

@@ -67,20 +67,28 @@ func TestSwaggerCallsArriveAsTheirDocumentSays(t *testing.T) {
 	defer server.Close()
 	const pdf = "Accept: application/json"
 	for _, tc := range []struct{ file, verb, args, want string }{
-		{"pets.yaml", "find_pets", `{"limit":9007199254740993,"status":["new","sold"],"tags":["a","b,c"],"words":["a","b"],"cells":["a","b"],"bars":["a","b"],"X-Trace":["t1","t2"]}`,
-			"GET /v2/pets?limit=9007199254740993&status=new&status=sold&tags=a,b%2Cc&words=a%20b&cells=a%09b&bars=a%7Cb\n" + pdf + "\nX-Trace: t1,t2\n"},
+		{
+			"pets.yaml", "find_pets", `{"limit":9007199254740993,"status":["new","sold"],"tags":["a","b,c"],"words":["a","b"],"cells":["a","b"],"bars":["a","b"],"X-Trace":["t1","t2"]}`,
+			"GET /v2/pets?limit=9007199254740993&status=new&status=sold&tags=a,b%2Cc&words=a%20b&cells=a%09b&bars=a%7Cb\n" + pdf + "\nX-Trace: t1,t2\n",
+		},
 		{"pets.yaml", "add_pet", `{"kind":"Cat","name":null,"lives":9,"price":1.10}`, "POST /v2/pets\nContent-Type: application/json\n" + pdf + "\n" + `{"kind":"Cat","lives":9,"name":null,"price":1.10}`},
 		{"pets.yaml", "get_pet", `{"petId":9007199254740993}`, "GET /v2/pets/9007199254740993\n" + pdf + "\n"},
 		{"pets.yaml", "delete_pet", `{"petId":7}`, "DELETE /v2/pets/7\n" + pdf + "\n"},
 		{"pets.yaml", "get_pets", `{"ids":[1,2]}`, "GET /v2/pets/1,2/all\n" + pdf + "\n"},
-		{"mail.yaml", "send_mail", `{"domain":"a.example","to":["x@a.example","y@a.example"],"tags":["p","q"],"tabs":["r","s"],"subject":"hi there"}`,
-			"POST /v3/a.example/messages\nContent-Type: application/x-www-form-urlencoded\n" + pdf + "\nsubject=hi%20there&tabs=r%09s&tags=p,q&to=x%40a.example&to=y%40a.example"},
-		{"mail.yaml", "send_file", `{"domain":"a.example","file":"aGk=","note":"n"}`,
+		{
+			"mail.yaml", "send_mail", `{"domain":"a.example","to":["x@a.example","y@a.example"],"tags":["p","q"],"tabs":["r","s"],"subject":"hi there"}`,
+			"POST /v3/a.example/messages\nContent-Type: application/x-www-form-urlencoded\n" + pdf + "\nsubject=hi%20there&tabs=r%09s&tags=p,q&to=x%40a.example&to=y%40a.example",
+		},
+		{
+			"mail.yaml", "send_file", `{"domain":"a.example","file":"aGk=","note":"n"}`,
 			"POST /v3/a.example/messages.mime\nContent-Type: multipart/form-data; boundary=B\nAccept: text/plain\n--B\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\nContent-Type: application/octet-stream\n\nhi\n" +
-				"--B\nContent-Disposition: form-data; name=\"note\"\n\nn\n--B--\n"},
+				"--B\nContent-Disposition: form-data; name=\"note\"\n\nn\n--B--\n",
+		},
 		{"mail.yaml", "put_raw", `{"body":"aGk="}`, "PUT /v3/raw\nContent-Type: application/octet-stream\n" + pdf + "\nhi"},
-		{"ledger.yaml", "open_account", `{"account":{"name":"a","children":[{"name":"b"}]},"amount":0.10}`,
-			"POST /api/accounts\nContent-Type: application/vnd.ledger+json\nAccept: application/json\n" + `{"account":{"name":"a","children":[{"name":"b"}]},"amount":0.10}`},
+		{
+			"ledger.yaml", "open_account", `{"account":{"name":"a","children":[{"name":"b"}]},"amount":0.10}`,
+			"POST /api/accounts\nContent-Type: application/vnd.ledger+json\nAccept: application/json\n" + `{"account":{"name":"a","children":[{"name":"b"}]},"amount":0.10}`,
+		},
 		{"ledger.yaml", "copy_account", `{"account":{"name":"a"}}`, "POST /api/accounts/copy\nContent-Type: application/vnd.ledger+json\nAccept: application/json\n" + `{"account":{"name":"a"}}`},
 		{"bare.yaml", "search", `{"q":"abc","exact":true,"page":2,"X-Client":"me"}`, "GET /search?q=abc&exact=true&page=2\n" + pdf + "\nX-Client: me\n"},
 		{"bare.yaml", "edit_note", `{"id":"a/b","body":"new text"}`, "PATCH /notes/a%2Fb\nContent-Type: text/plain; charset=utf-8\n" + pdf + "\nnew text"},
@@ -97,7 +105,7 @@ func TestSwaggerCallsArriveAsTheirDocumentSays(t *testing.T) {
 		out, err := http.NewRequestWithContext(t.Context(), plan.Method, req.URL, bytes.NewReader(req.Body))
 		require.NoError(t, err)
 		out.Header = req.Header
-		res, err := http.DefaultClient.Do(out)
+		res, err := server.Client().Do(out)
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 		require.Equal(t, tc.want, got, tc.verb)

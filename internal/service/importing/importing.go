@@ -1,6 +1,7 @@
 // Package importing takes a provider's document into a tenant's catalog: the importer reads
 // it, every server in it is checked, and the catalog stores what came of it. Credentials that
-// waited for the provider are bound to it. The API calls it. It calls no provider and never fetches a document.
+// waited for the provider are bound to it. The API calls it. It calls no provider, but fetches the
+// document of one.
 package importing
 
 import (
@@ -8,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +29,7 @@ type Service struct {
 	catalog      *catalog.Catalog
 	credentials  *vault.Vault
 	egress       egress.Config
+	client       *http.Client
 	small, large lane
 }
 
@@ -36,6 +39,7 @@ type lane struct {
 	turns *turns.Turns
 	read  func(context.Context, openapi.ImportInput) (*openapi.Imported, error)
 	yaml  func(source []byte, path string) (json.RawMessage, error)
+	small bool
 	// most bounds one import with its storing. The importer refuses what takes too much work
 	// long before, so only a busy machine or database reaches it.
 	most time.Duration
@@ -56,7 +60,10 @@ func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Serv
 	if c == nil || credentials == nil {
 		return nil, errors.New("importing: a catalog and a vault are required")
 	}
-	return &Service{catalog: c, credentials: credentials, egress: cfg, small: lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, smallTime}, large: lane{newTurns(), openapi.Import, openapi.YAML, largeTime}}, nil
+	return &Service{
+		catalog: c, credentials: credentials, egress: cfg, client: egress.NewClient(cfg),
+		small: lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, smallTime}, large: lane{newTurns(), openapi.Import, openapi.YAML, false, largeTime},
+	}, nil
 }
 
 func newTurns() *turns.Turns {
@@ -214,7 +221,7 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 		Source: &catalog.Source{
 			Document: in.Document,
 			Settings: catalog.Settings{
-				Form: string(read.Form),
+				Form: string(read.Form), Root: in.Root, Origin: in.Origin, Absent: in.Absent,
 				Name: in.Name, Domain: in.Domain, BaseURL: in.BaseURL, Auth: in.Auth, Loose: in.Loose, Corrections: corrections,
 			},
 		},

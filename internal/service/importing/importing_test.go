@@ -35,6 +35,11 @@ func newService(t *testing.T) (*importing.Service, *catalog.Catalog, actor.Actor
 
 func newServiceOn(t *testing.T, db testkit.DB) (*importing.Service, *catalog.Catalog, actor.Actor) {
 	t.Helper()
+	return newServiceWith(t, db, egress.Config{})
+}
+
+func newServiceWith(t *testing.T, db testkit.DB, reach egress.Config) (*importing.Service, *catalog.Catalog, actor.Actor) {
+	t.Helper()
 	who := actor.Actor{Kind: actor.Key, TenantID: uuid.New(), ID: uuid.New()}
 	require.NoError(t, dbsqlc.New().InsertTenant(t.Context(), db.Tenant(who.TenantID), dbsqlc.InsertTenantParams{ID: who.TenantID, Name: "t"}))
 	c, err := catalog.New(catalog.Deps{DB: db.Pool})
@@ -43,7 +48,7 @@ func newServiceOn(t *testing.T, db testkit.DB) (*importing.Service, *catalog.Cat
 	require.NoError(t, err)
 	safe, err := vault.Open(vault.Deps{DB: db.Pool, KMS: kms, CheckURL: egress.Config{}.CheckURL})
 	require.NoError(t, err)
-	s, err := importing.New(egress.Config{}, c, safe)
+	s, err := importing.New(reach, c, safe)
 	require.NoError(t, err)
 	return s, c, who
 }

@@ -82,6 +82,7 @@ func (p Patch) input(slug string, was catalog.Settings) (in openapi.ImportInput,
 	in = openapi.ImportInput{
 		Slug: slug, Name: was.Name, Domain: was.Domain, BaseURL: was.BaseURL, Auth: was.Auth, Loose: was.Loose,
 		Servers: was.Servers, ServerVariables: was.ServerVariables, KeptServers: true, KeptVariables: true, Rules: was.Rules, Overlay: was.Overlay,
+		Files: openapi.Files{Root: was.Root, Origin: was.Origin, Absent: was.Absent},
 	}
 	for _, m := range []struct {
 		name  string

@@ -1,0 +1,192 @@
+package importing_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/service/importing"
+)
+
+// docs is a server of documents that remembers what was asked.
+type docs struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	asked []string
+	files map[string]string
+}
+
+func newDocs(t *testing.T, files map[string]string) *docs {
+	t.Helper()
+	d := &docs{files: files}
+	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.asked = append(d.asked, r.URL.RequestURI())
+		body, has := d.files[r.URL.RequestURI()]
+		to, moved := strings.CutPrefix(body, "-> ")
+		switch {
+		case moved:
+			http.Redirect(w, r, strings.ReplaceAll(to, "HOST", d.URL), http.StatusFound)
+		case !has:
+			http.NotFound(w, r)
+		default:
+			_, _ = fmt.Fprint(w, strings.ReplaceAll(body, "HOST", d.URL))
+		}
+	}))
+	t.Cleanup(d.Close)
+	return d
+}
+
+const rootOfThree = `openapi: 3.1.0
+info: {title: Shop}
+servers: [{url: https://api.shop.example}]
+paths:
+  /a: {get: {operationId: a, parameters: [{$ref: "../parts/a.yaml?v=1#/p"}]}}
+  /b: {get: {operationId: b, parameters: [{$ref: "HOST/parts/b.json#/p"}]}}
+  /c: {get: {operationId: c, parameters: [{$ref: "none.yaml#/p"}]}}
+  /d: {get: {operationId: d, parameters: [{$ref: "https://elsewhere.example/d.yaml#/p"}]}}
+  /e: {get: {operationId: e, parameters: [{$ref: "moved.yaml#/p"}]}}
+`
+
+// openDocs returns Fetch of a service that may reach this machine.
+func openDocs(t *testing.T) func(url string) (importing.Fetched, error) {
+	t.Helper()
+	s, _, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
+	return func(url string) (importing.Fetched, error) { return s.Fetch(t.Context(), who, url) }
+}
+
+func TestFetchTakesTheFilesOfItsHost(t *testing.T) {
+	t.Parallel()
+	d := newDocs(t, map[string]string{
+		"/latest": "-> /v1/openapi.yaml", "/v1/openapi.yaml": rootOfThree,
+		"/parts/a.yaml?v=1":  "p: {name: x, in: query, schema: {$ref: 'deep/s.yaml'}}\n",
+		"/parts/deep/s.yaml": "type: integer\nmaximum: 9007199254740993\n",
+		"/parts/b.json":      `{"p":{"$ref":"HOST/v1/openapi.yaml#/x-none"}}`,
+		"/v1/moved.yaml":     "-> /parts/b.json",
+	})
+	fetch := openDocs(t)
+	got, err := fetch(d.URL + "/latest")
+	require.NoError(t, err)
+	require.Equal(t, "v1/openapi.yaml", got.Files.Root)
+	require.Equal(t, map[string]string{"v1/none.yaml": "the server answers 404", "v1/moved.yaml": "it is redirected"}, got.Files.Absent)
+	require.ElementsMatch(t, []string{"/latest", "/v1/openapi.yaml", "/parts/a.yaml?v=1", "/parts/b.json", "/v1/none.yaml", "/v1/moved.yaml", "/parts/deep/s.yaml"}, d.asked)
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: got.Document, Files: got.Files})
+	require.NoError(t, err)
+	require.Len(t, im.Verbs, 1)
+	require.Contains(t, string(im.Verbs[0].Schema), "9007199254740993")
+	reasons := ""
+	for _, r := range im.Rejected {
+		reasons += r.Operation + ": " + strings.TrimPrefix(r.Reason, "a parameter cannot be read: ") + "\n"
+	}
+	require.Equal(t, "GET /b: a reference points to nothing\nGET /c: the file v1/none.yaml could not be fetched: the server answers 404\n"+
+		"GET /d: a reference leads to another host: https://elsewhere.example\nGET /e: the file v1/moved.yaml could not be fetched: it is redirected\n", reasons)
+}
+
+// A document without other files is kept as it was fetched.
+func TestFetchKeepsALoneDocumentAsItIs(t *testing.T) {
+	t.Parallel()
+	const lone = "# mine\nopenapi: 3.1.0\nservers: [{url: https://a.example}]\npaths: {}\n"
+	d := newDocs(t, map[string]string{"/openapi.yaml": lone})
+	fetch := openDocs(t)
+	got, err := fetch(d.URL + "/openapi.yaml")
+	require.NoError(t, err)
+	require.Equal(t, importing.Fetched{Document: []byte(lone)}, got)
+}
+
+func TestFetchRefuses(t *testing.T) {
+	t.Parallel()
+	other := newDocs(t, map[string]string{"/x.yaml": rootOfThree})
+	files := map[string]string{
+		"/away": "-> " + other.URL + "/x.yaml", "/loop": "-> /loop", "/large": strings.Repeat("x", 25<<20+1),
+		"/many": "x: [", "/sum": "x: [{$ref: big1}, {$ref: big2}]",
+	}
+	for i := range 101 {
+		files["/many"] += fmt.Sprintf("{$ref: f%d.yaml}, ", i)
+	}
+	files["/many"] += "]\n"
+	for _, name := range []string{"/big1", "/big2"} {
+		files[name] = strings.Repeat("x", 13<<20)
+	}
+	d := newDocs(t, files)
+	fetch := openDocs(t)
+	for path, want := range map[string]string{
+		d.URL + "/none":  "the server answers 404",
+		d.URL + "/away":  "redirected to another host",
+		d.URL + "/loop":  "more than three times",
+		d.URL + "/large": "more than 25 MiB",
+		d.URL + "/sum":   "more than 25 MiB",
+		d.URL + "/many":  "more than 100 files",
+	} {
+		_, err := fetch(path)
+		f := fault.As(err)
+		require.NotNil(t, f, "%s: %v", path, err)
+		require.Equal(t, fault.CodeValidation, f.Code)
+		require.Equal(t, "/openapi_url", f.Details[0].Path)
+		require.Contains(t, f.Message, want)
+	}
+	require.Empty(t, other.asked)
+	for _, address := range []string{"http://docs.example/x", "https://10.0.0.8/x", "https://docs.internal/x", "ftp://docs.example/x", "https://u:p@docs.example/x"} {
+		_, err := fetch(address)
+		require.True(t, fault.HasCode(err, fault.CodeURLNotAllowed), "%s: %v", address, err)
+	}
+}
+
+// Nothing but public addresses is dialed, whatever a name says.
+func TestFetchReachesNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	d := newDocs(t, map[string]string{"/openapi.yaml": rootOfThree})
+	s, _, who := newService(t)
+	_, err := s.Fetch(t.Context(), who, d.URL+"/openapi.yaml")
+	require.True(t, fault.HasCode(err, fault.CodeURLNotAllowed), "%v", err)
+	require.Empty(t, d.asked)
+}
+
+func TestFetchEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	s, _, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
+	_, err := s.Fetch(ctx, who, server.URL)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What was fetched is kept with its files: a change of the provider reads it again, and fetches nothing.
+func TestUpdateReadsWhatWasFetched(t *testing.T) {
+	t.Parallel()
+	d := newDocs(t, map[string]string{"/openapi.yaml": strings.ReplaceAll(rootOfThree, "../parts/a.yaml?v=1", "a.yaml"), "/a.yaml": "p: {name: x, in: query, schema: {type: string}}\n"})
+	s, c, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
+	who.Kind = actor.User
+	got, err := s.Fetch(t.Context(), who, d.URL+"/openapi.yaml")
+	require.NoError(t, err)
+	first, err := s.Import(t.Context(), who, openapi.ImportInput{Slug: "shop", Document: got.Document, Files: got.Files, Unchecked: true})
+	require.NoError(t, err)
+	require.Equal(t, 1, first.Imported)
+	d.Close()
+	base := "https://eu.shop.example"
+	p, err := s.Update(t.Context(), who, "shop", importing.Patch{BaseURL: &base, Room: func(int64) error { return nil }})
+	require.NoError(t, err)
+	require.Equal(t, base, p.BaseURL)
+	require.Equal(t, 1, p.Imported)
+	require.Equal(t, first.Rejected, p.Rejected)
+	kept, err := c.Document(t.Context(), who.TenantID, "shop")
+	require.NoError(t, err)
+	require.Equal(t, "zip", kept.Form)
+	require.Equal(t, int64(len(got.Document)), kept.Size)
+}
