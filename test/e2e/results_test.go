@@ -171,7 +171,7 @@ func TestFieldsCutLargeResults(t *testing.T) {
 	s := stack(t, split)
 	tenant, _ := newWarehouse(t, s)
 	id := ids(1)[0]
-	for program, want := range map[string]string{`.total`: `7`, `.items[-1].id`: `7`, `.items | length`: "", `{n: (.items | map(select(.open)) | length > 1000)}`: `{"n":true}`} {
+	for program, want := range map[string]string{`.total`: `7`, `.items[-1].id`: `7`, `.items | length`: "", `{n: [.items[0:500][] | select(.open)] | length}`: `{"n":500}`} {
 		d := asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": program})
 		require.Nil(t, d.FieldsError, program)
 		if want != "" {

@@ -12,8 +12,9 @@ const (
 	programChildren  = 3
 	programsOfTenant = 2
 	programTime      = 100 * time.Millisecond // of the processor
-	// programReading is for each MiB of a result: decoding one takes 15 to 40 ms.
-	programReading = 50 * time.Millisecond
+	// programReading is for each MiB of a result: decoding one, and collecting its garbage, takes 15 to
+	// 70 ms of the processor.
+	programReading = 100 * time.Millisecond
 	// programWait is how long a call that has its result waits to have it cut.
 	programWait = 5 * time.Second
 )
