@@ -173,3 +173,19 @@ func TestCostlyOverlayEndsAtItsBounds(t *testing.T) {
 	_, f := o.Apply(tree(t, doc.String()), l)
 	require.NotNil(t, f, "it ends when the caller has left")
 }
+
+// The files of a document may lead back to it. A walk through it ends.
+func TestDocumentThatLeadsBackToItselfEndsTheWalk(t *testing.T) {
+	t.Parallel()
+	for _, actions := range []string{
+		`{"target":"$..none","remove":true}`, `{"target":"$..[?@.none]","remove":true}`, `{"target":"$[?@..none]","remove":true}`, `{"target":"$.info","copy":"$.paths"}`,
+	} {
+		o, faults := overlay.Read(of("1.1.0", actions))
+		require.Empty(t, faults)
+		root := tree(t, `{"info":{},"a":[1]}`)
+		root["paths"] = root
+		_, f := o.Apply(root, most())
+		require.NotNil(t, f, actions)
+		require.Equal(t, overlay.RuleWork, f.Rule)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/theory/jsonpath/registry"
 	"github.com/theory/jsonpath/spec"
 
+	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/pattern"
 )
 
@@ -221,7 +222,21 @@ type selecting struct {
 	b     *budget
 	root  any
 	found []*place
+	depth int // of the walk
 }
+
+// maxWalk is how deep a walk goes. A document of several files may lead back to itself.
+const maxWalk = 2 * exactjson.MaxDepth
+
+// enter reports whether the walk may go one level down. leave ends that level.
+func (s *selecting) enter() bool {
+	if s.depth++; s.depth > maxWalk {
+		s.b.left = -1
+	}
+	return s.depth <= maxWalk
+}
+
+func (s *selecting) leave() { s.depth-- }
 
 // selectPlaces returns the places that the path leads to, each once, in the order of names and
 // positions. It stops where the budget is used up.
@@ -258,7 +273,11 @@ func (s *selecting) segment(segment *spec.Segment, p *place) {
 	for _, one := range segment.Selectors() {
 		s.selector(one, p)
 	}
-	if !segment.IsDescendant() {
+	if !segment.IsDescendant() || s.b.left < 0 {
+		return
+	}
+	defer s.leave()
+	if !s.enter() {
 		return
 	}
 	s.children(p, func(child *place) {
@@ -347,6 +366,10 @@ func (s *selecting) children(p *place, fn func(*place)) {
 func (s *selecting) weigh(value any, width int) bool {
 	if width == 0 {
 		return true
+	}
+	defer s.leave()
+	if !s.enter() {
+		return false
 	}
 	switch v := value.(type) {
 	case string:
