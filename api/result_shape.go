@@ -102,7 +102,7 @@ func (s *Server) normalize(ctx context.Context, tenant uuid.UUID, r run.Run, d *
 	p, syntax := expression.ParseProgram(r.Normalizer)
 	if syntax != nil { // an import has checked it
 		d.NormalizedError = &programError{expression.CodeFailed, expression.Unfit(r.Normalizer)}
-		return nil
+		return nil //nolint:nilerr // it is told in the answer
 	}
 	out, failed, err := s.evaluated(ctx, tenant, p, r.Result)
 	switch {

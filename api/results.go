@@ -69,7 +69,7 @@ func (s *Server) getResult(ctx context.Context, c *wire.Call) (wire.Reply, error
 		return wire.Reply{}, fault.Invalid("query.cursor", "format", "cursor is the next_cursor of an earlier answer.")
 	}
 	page := resultPage{ExecutionID: id, Path: q.path, Bytes: len(value), Offset: q.offset}
-	next := 0
+	var next int
 	if value[0] == '[' && !q.text {
 		page.Items, next = itemsOf(value, q)
 	} else {

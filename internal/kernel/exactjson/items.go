@@ -14,7 +14,7 @@ func Items(array json.RawMessage) iter.Seq[json.RawMessage] {
 		}
 		for i := space(array, 1); i < len(array) && array[i] != ']'; {
 			end := skip(array, i)
-			if end < 0 || !yield(json.RawMessage(array[i:end])) {
+			if end < 0 || !yield(array[i:end]) {
 				return
 			}
 			if i = space(array, end); i < len(array) && array[i] == ',' {
