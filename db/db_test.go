@@ -61,6 +61,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"approvals.platform_recheck":       "the owner of the tables, when the platform's provider changes",
 		"customer_erasures.sweep_select":   "a job starts the erasures whose start was lost",
 		"customer_facts.sweep_select":      "the job that forgets those that others have superseded",
+		"policy_windows.sweep_select":      "the jobs that fill and trim the windows of policies",
 		"credentials.credentials_sweep":    "the worker that makes digests reads which have none",
 		"events.sweep_delete":              "the job that forgets those of the month before",
 		"events.sweep_select":              "the job that forgets those of the month before",

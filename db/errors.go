@@ -110,6 +110,13 @@ func IsNotChanged(err error) bool {
 	return errors.Is(err, ErrNotChanged) || ok && pe.Code == notChanged
 }
 
+// windowMoved is the SQLSTATE that enter_windows raises.
+const windowMoved = "AR004"
+
+// IsWindowMoved reports whether a run was not sent, because a window contains more or less than when
+// the call was judged. It is to be judged again.
+func IsWindowMoved(err error) bool { return StateOf(err) == windowMoved }
+
 // serializationFailure is the SQLSTATE of a transaction that lost a race and may be repeated.
 const serializationFailure = "40001"
 

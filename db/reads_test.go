@@ -32,7 +32,7 @@ var (
 // of returns the literal for a parameter or a column by its name and type.
 func (v values) of(name, typ string) string {
 	literal := map[string]string{
-		"uuid": v.id, "text": v.text, "integer": v.number, "bigint": v.number, "double precision": v.number, "boolean": "false",
+		"uuid": v.id, "text": v.text, "integer": v.number, "bigint": v.number, "double precision": v.number, "numeric": v.number, "boolean": "false",
 		"timestamp with time zone": "2099-01-01Z", "bytea": v.bytes, "json": "{}", "jsonb": "{}", "xid8": v.number,
 		"text[]": "{" + v.text + "}", "uuid[]": "{" + v.id + "}", "integer[]": "{1,1,1}", "bytea[]": `{"\` + v.bytes + `"}`,
 		"bigint[]": "{" + v.number + "}", "timestamp with time zone[]": "{2099-01-01Z}",
@@ -46,6 +46,11 @@ func (v values) of(name, typ string) string {
 			"agent_id": %[1]q, "conversation": %[1]q, "streamed": false, "map_id": %[1]q, "version": 1, "machine": 1, "map_type": "x", "depth": 0}`, v.id, v.text)
 	case "Steps":
 		literal = "[]"
+	case "Windows":
+		hex := strings.TrimPrefix(v.bytes, `\x`)
+		literal = fmt.Sprintf(`[{"window": %[1]q, "value": %[1]q, "amount": "1", "counts": true, "reads": [{"per": 1, "low": [], "high": []}]}]`, hex)
+	case "Runs":
+		literal = fmt.Sprintf(`[{"run": %q, "value": %q, "amount": "1", "minute": 1, "done": true}]`, v.id, strings.TrimPrefix(v.bytes, `\x`))
 	case "Ask": // for what a call needs too
 		literal = "true"
 	case "Details":

@@ -183,7 +183,7 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
        in_doubt = r.in_doubt OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = sqlc.narg('credential_id'), credential_type = @credential_type, credential_label = @credential_label,
-       request_hash = @request_hash, normalizer = sqlc.narg('normalizer')
+       request_hash = @request_hash, normalizer = sqlc.narg('normalizer'), windowed = r.windowed OR @windowed::boolean
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= now() - make_interval(secs => @silent_seconds::float8)))
    AND (r.key_id IS NULL OR EXISTS (

@@ -786,6 +786,16 @@ type PolicyVersion struct {
 	ChangedAt time.Time
 }
 
+type PolicyWindow struct {
+	TenantID uuid.UUID
+	Series   uuid.UUID
+	ID       []byte
+	Per      int32
+	Filled   bool
+	Seen     uuid.UUID
+	GoneAt   *time.Time
+}
+
 type Provider struct {
 	TenantID       uuid.UUID
 	Slug           string
@@ -921,6 +931,7 @@ type Run struct {
 	ChargedMonth    *int32
 	ErasedAt        *time.Time
 	ProviderError   *string
+	Windowed        bool
 	Lookups         *string
 	Normalizer      *string
 }
@@ -1185,4 +1196,26 @@ type WebhookDelivery struct {
 	NextAt    *time.Time
 	UpdatedAt time.Time
 	Queue     *uuid.UUID
+}
+
+type WindowCount struct {
+	TenantID uuid.UUID
+	Series   uuid.UUID
+	Value    []byte
+	Grain    int32
+	Minute   int32
+	Done     pgtype.Numeric
+	Ups      pgtype.Numeric
+	Downs    pgtype.Numeric
+	Unknown  int32
+}
+
+type WindowEntry struct {
+	TenantID uuid.UUID
+	RunID    uuid.UUID
+	Series   uuid.UUID
+	Value    []byte
+	Minute   int32
+	Amount   pgtype.Numeric
+	Done     bool
 }

@@ -154,7 +154,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        lookups = NULL, updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type CloseHeldRunParams struct {
@@ -247,6 +247,7 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -515,7 +516,7 @@ UPDATE runs SET state = $1, lookups = NULL, result = $2, provider_status = $3, p
  WHERE tenant_id = $16 AND id = $17 AND attempt = $18 AND state = ANY ($19::text[])
    AND (sends = $20 OR state = 'claimed' OR $1 = 'executed')
    AND (state <> 'sending' OR $21::float8 = 0 OR updated_at <= now() - make_interval(secs => $21::float8))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type FinishRunParams struct {
@@ -640,6 +641,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -654,7 +656,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -729,6 +731,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.ChargedMonth,
 		&i.ErasedAt,
 		&i.ProviderError,
+		&i.Windowed,
 		&i.Lookups,
 		&i.Normalizer,
 	)
@@ -739,7 +742,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type HandOverRunParams struct {
@@ -830,6 +833,7 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -849,7 +853,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, retry_after_ms = 0, ap
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type HoldRunParams struct {
@@ -955,6 +959,7 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -1032,7 +1037,7 @@ func (q *Queries) LeaveRuns(ctx context.Context, db DBTX, arg LeaveRunsParams) e
 const LeftRuns = `-- name: LeftRuns :many
 SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased
   FROM (SELECT q.run_id FROM runs_left q WHERE q.tenant_id = $1 AND q.look_at <= $2::timestamptz ORDER BY q.look_at LIMIT $3) l
- CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
 `
 
 type LeftRunsParams struct {
@@ -1070,7 +1075,7 @@ func (q *Queries) LeftRuns(ctx context.Context, db DBTX, arg LeftRunsParams) ([]
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type LetThroughParams struct {
@@ -1159,6 +1164,7 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -1450,7 +1456,7 @@ func (q *Queries) LockErasing(ctx context.Context, db DBTX, arg LockErasingParam
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -1526,6 +1532,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.ChargedMonth,
 		&i.ErasedAt,
 		&i.ProviderError,
+		&i.Windowed,
 		&i.Lookups,
 		&i.Normalizer,
 	)
@@ -1557,27 +1564,27 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        maybe_sent = r.maybe_sent OR (r.state = 'sending' AND r.operation_type = 'write'),
        in_doubt = r.in_doubt OR (r.state = 'sending' AND r.operation_type = 'write'), sent_at = coalesce(r.sent_at, now()), updated_at = now(),
        credential_id = $1, credential_type = $2, credential_label = $3,
-       request_hash = $4, normalizer = $5
- WHERE r.tenant_id = $6 AND r.id = $7 AND r.attempt = $8 AND NOT r.cancel_requested
-   AND (r.state = 'claimed' OR (r.state = 'sending' AND $9::boolean AND r.updated_at <= now() - make_interval(secs => $10::float8)))
+       request_hash = $4, normalizer = $5, windowed = r.windowed OR $6::boolean
+ WHERE r.tenant_id = $7 AND r.id = $8 AND r.attempt = $9 AND NOT r.cancel_requested
+   AND (r.state = 'claimed' OR (r.state = 'sending' AND $10::boolean AND r.updated_at <= now() - make_interval(secs => $11::float8)))
    AND (r.key_id IS NULL OR EXISTS (
         SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL OFFSET 0))
    AND (r.expires_at IS NULL OR r.expires_at > now())
-   AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $11
-   AND ($12::timestamptz IS NULL OR coalesce(
+   AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $12
+   AND ($13::timestamptz IS NULL OR coalesce(
             (SELECT own.updated_at FROM providers own WHERE own.tenant_id = r.tenant_id AND own.slug = r.provider),
             (SELECT ours.updated_at FROM enabled_providers e JOIN platform_providers ours ON ours.slug = e.slug
-              WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = $12)
-   AND ($13::timestamptz IS NULL OR EXISTS (
+              WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = $13)
+   AND ($14::timestamptz IS NULL OR EXISTS (
         SELECT FROM credentials c WHERE c.tenant_id = r.tenant_id AND c.id = $1
-           AND c.updated_at = $13 OFFSET 0))
-   AND (NOT r.held OR r.approval_id = $14 AND EXISTS (
+           AND c.updated_at = $14 OFFSET 0))
+   AND (NOT r.held OR r.approval_id = $15 AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved' OFFSET 0))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
    AND NOT EXISTS (
-        SELECT FROM kill_switches k WHERE k.tenant_id = r.tenant_id AND k.lifted_at IS NULL AND k.covers = ANY ($15::text[]) OFFSET 0)
-   AND ($16::boolean OR NOT EXISTS (
+        SELECT FROM kill_switches k WHERE k.tenant_id = r.tenant_id AND k.lifted_at IS NULL AND k.covers = ANY ($16::text[]) OFFSET 0)
+   AND ($17::boolean OR NOT EXISTS (
         SELECT FROM circuits c WHERE c.tenant_id = r.tenant_id AND c.provider = r.provider AND c.state <> 'closed' OFFSET 0))
 RETURNING r.sends, r.maybe_sent, r.in_doubt
 `
@@ -1588,6 +1595,7 @@ type MarkSendingParams struct {
 	CredentialLabel string
 	RequestHash     []byte
 	Normalizer      *string
+	Windowed        bool
 	TenantID        uuid.UUID
 	ID              uuid.UUID
 	Attempt         int32
@@ -1624,6 +1632,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.CredentialLabel,
 		arg.RequestHash,
 		arg.Normalizer,
+		arg.Windowed,
 		arg.TenantID,
 		arg.ID,
 		arg.Attempt,
@@ -1730,7 +1739,7 @@ const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', lookups = NULL, approval_id = $1, edited_args = $2,
        give_up_at = $3, expires_at = $4, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type ReleaseRunParams struct {
@@ -1825,6 +1834,7 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -1843,7 +1853,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', lookups = NULL, 
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type RequestCancelParams struct {
@@ -1926,6 +1936,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -1989,7 +2000,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = CASE WHEN erased_at IS NULL THEN $2 END, resolve_reason = $3, resolved_by = $4, resolved_at = now(),
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type ResolveRunParams struct {
@@ -2086,6 +2097,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -2100,7 +2112,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2])))
    AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $3::bigint
@@ -2189,6 +2201,7 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {
@@ -2258,7 +2271,7 @@ func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]Ru
 }
 
 const RunToShow = `-- name: RunToShow :many
-SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.lookups, r.normalizer, call_target(r.tenant_id, r.provider, r.verb,
+SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.windowed, r.lookups, r.normalizer, call_target(r.tenant_id, r.provider, r.verb,
        CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
             WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, $1::bytea[])::json AS target
@@ -2361,6 +2374,7 @@ func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) (
 			&i.Run.ChargedMonth,
 			&i.Run.ErasedAt,
 			&i.Run.ProviderError,
+			&i.Run.Windowed,
 			&i.Run.Lookups,
 			&i.Run.Normalizer,
 			&i.Target,
@@ -2628,7 +2642,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', lookups = NULL, updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, lookups, normalizer
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer
 `
 
 type WithdrawRunParams struct {
@@ -2712,6 +2726,7 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.ChargedMonth,
 			&i.ErasedAt,
 			&i.ProviderError,
+			&i.Windowed,
 			&i.Lookups,
 			&i.Normalizer,
 		); err != nil {

@@ -79,11 +79,6 @@ func (d Draft) parse() (Policy, mistakes) {
 	if p.Priority < -maxPriority || p.Priority > maxPriority {
 		m.add("/priority", "range", "must be %d to %d", -maxPriority, maxPriority)
 	}
-	for place, c := range governance.Leaves(p.Conditions) {
-		if c.Window != nil { // calls are not counted yet, so every call would be in doubt
-			m.add("/conditions/"+place+"/window", "unexpected", "must be absent: windows are not available yet")
-		}
-	}
 	if d.Approval != nil && p.Action != governance.ActionRequireApproval {
 		m.add("/approval", "unexpected", "must be absent: only the action require_approval has one")
 	}

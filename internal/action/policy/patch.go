@@ -148,6 +148,9 @@ func (s *Service) Restore(ctx context.Context, who actor.Actor, id uuid.UUID, ve
 		if err := s.record(ctx, tx, who, p, Restored, version); err != nil {
 			return err
 		}
+		if err := s.followWindows(ctx, tx, who.TenantID, p.Policy); err != nil {
+			return err
+		}
 		return s.closeGate(ctx, tx, who.TenantID)
 	})
 	return s.warned(ctx, who.TenantID, p, err)

@@ -47,6 +47,9 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy,
 		if err := s.record(ctx, tx, who, p, Created, 0); err != nil {
 			return err
 		}
+		if err := s.followWindows(ctx, tx, who.TenantID, p.Policy); err != nil {
+			return err
+		}
 		return s.closeGate(ctx, tx, who.TenantID)
 	})
 	return s.warned(ctx, who.TenantID, p, err)
@@ -98,7 +101,10 @@ func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d 
 		if p, err = fromRow(row); err != nil {
 			return err
 		}
-		return s.record(ctx, tx, who, p, Updated, 0)
+		if err := s.record(ctx, tx, who, p, Updated, 0); err != nil {
+			return err
+		}
+		return s.followWindows(ctx, tx, who.TenantID, p.Policy)
 	})
 	return s.warned(ctx, who.TenantID, p, err)
 }
@@ -112,7 +118,10 @@ func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, exp
 			return fmt.Errorf("policy: delete: %w", err)
 		}
 		// A document that cannot be read must not keep its policy from being deleted.
-		return s.recordDocument(ctx, tx, who, row, Deleted, 0)
+		if err := s.recordDocument(ctx, tx, who, row, Deleted, 0); err != nil {
+			return err
+		}
+		return s.followWindows(ctx, tx, who.TenantID, governance.Policy{})
 	})
 }
 
@@ -196,11 +205,14 @@ func (s *Service) check(ctx context.Context, tenant uuid.UUID, d Draft) (Policy,
 	return p, m.err()
 }
 
-// warned adds the warnings to a policy that was stored. They are advice. A failure
+// warned fills the windows of a policy that was stored, and adds its warnings. They are advice. A failure
 // to compute them must not make a change that was made look like a failed one.
 func (s *Service) warned(ctx context.Context, tenant uuid.UUID, p Policy, err error) (Policy, []Warning, error) {
 	if err != nil {
 		return Policy{}, nil, err
+	}
+	if len(governance.WindowDefs([]governance.Policy{p.Policy})) > 0 {
+		s.fillOwn(ctx, tenant)
 	}
 	warnings, err := s.warnings(ctx, tenant, p)
 	if err != nil {

@@ -174,7 +174,7 @@ func (r Run) about() governance.Context {
 		Own: r.Kind == actor.Agent || r.Kind == actor.Map, AgentID: idText(r.AgentID), CustomerID: idText(r.CustomerID),
 		SessionID: r.SessionID, KeyID: idText(r.KeyID), DryRun: r.DryRun, Metadata: r.Metadata,
 	}.Context()
-	c.Lookups = r.lookups
+	c.Lookups, c.RunID = r.lookups, r.ID
 	return c
 }
 

@@ -152,7 +152,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 	sent, record := s.queueMark(b, p, resend)
 	err = s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
-	case db.IsNotChanged(err):
+	case db.IsNotChanged(err), db.IsWindowMoved(err):
 		return 0, history{}, nil
 	case fault.HasCode(err, fault.CodeBudgetExceeded):
 		return 0, history{}, err
@@ -180,7 +180,7 @@ func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answ
 		CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
 		SilentSeconds: lostAfter.Seconds(), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
 		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Normalizer: db.Optional(p.target.Normalizer()), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
-		Probe: !p.target.Circuit().IsClosed(),
+		Probe: !p.target.Circuit().IsClosed(), Windowed: p.isCounted(),
 	})
 	action := audit.RunAllowed
 	if p.verdict.Notify {
@@ -194,6 +194,7 @@ func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answ
 	}
 	p.queueMatches(b)
 	s.queueProbe(b, p)
+	p.queueWindows(b)
 	// The last statement: it may lock a counter of the tenant until the commit.
 	db.Queue(b, s.q.RequireSending, dbsqlc.RequireSendingParams{TenantID: r.TenantID, ID: r.ID, IsWrite: p.target.Operation() == verb.Write})
 	return sent, rec.ID
@@ -224,7 +225,7 @@ const lookAgain = 50 * time.Millisecond
 
 // notSendable returns what follows where the gate was closed. The run has ended meanwhile, a
 // crash left it in sending, its key was revoked, a kill switch covers it, its provider's circuit
-// has opened, or policies or approvals have changed.
+// has opened, policies or approvals have changed, or other calls have got into a window.
 func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	// This comes first, so that a repeat of this step reads everything again.
 	s.carried.forgetJudgement(ref)

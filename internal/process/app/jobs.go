@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentruntime/internal/action/killswitch"
+	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/agents/roster"
@@ -55,6 +56,8 @@ func (a *App) workerJobs() []job {
 		{"give free places to executions of Maps", execution.SweepEvery, a.executions.SweepPlaces},
 		{"tell executions of Maps of events", execution.TellEvery, a.executions.Tell},
 		{"tell executions of Maps again of news", execution.SweepEvery, a.executions.SweepNews},
+		{"fill the windows of policies", policy.FillEvery, a.policies.Fill},
+		{"trim the windows of policies", policy.TrimEvery, a.policies.Trim},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},
 		{"digest credentials", digestEvery, a.vault.DigestStored},
 		{"tell of credentials that expire", vault.NoticeEvery, a.vault.TellOfExpiry},

@@ -16,7 +16,7 @@ import (
 // literals are the value that each column of the old row has, by its type; old ones where types
 // have an age.
 var literals = map[string]string{
-	"uuid": "00000000-0000-7000-8000-000000000001", "text": "x", "integer": "0", "bigint": "0", "boolean": "false", "double precision": "0",
+	"uuid": "00000000-0000-7000-8000-000000000001", "text": "x", "integer": "0", "bigint": "0", "boolean": "false", "double precision": "0", "numeric": "0",
 	"timestamp with time zone": "1970-01-02Z", "bytea": `\x00`, "json": "{}", "jsonb": "{}", "xid8": "3",
 	"text[]": "{}", "uuid[]": "{}", "integer[]": "{}", "bytea[]": "{}", "bigint[]": "{}",
 	"timestamp with time zone[]": "{}",

@@ -35,6 +35,7 @@ const (
 	Facts         Resource = "facts"
 	Policies      Resource = "policies"
 	PolicyBytes   Resource = "policy_bytes"
+	Windows       Resource = "policy_windows"
 	Grants        Resource = "grants"
 	Switches      Resource = "kill_switches"
 	Maps          Resource = "maps"
@@ -147,6 +148,11 @@ func Table() []Spec { //nolint:funlen // a table
 			PolicyBytes, 4 << 20, "bytes of these policies together, and 20 for each instruction of their regular expressions",
 			"Delete a policy, or say less in one.", "",
 			"SELECT coalesce(sum(octet_length(document::text) + 20 * instructions), 0) FROM policies WHERE tenant_id = $1 AND deleted_at IS NULL",
+		},
+		{
+			// A call may be counted in all of them, and judged by all.
+			Windows, 50, "windows that enabled policies ask for; those that count the same count once", "Disable a policy, or ask for windows that count the same.",
+			"SELECT FROM policy_windows WHERE tenant_id = $1 AND gone_at IS NULL", "",
 		},
 		{
 			Grants, 500, "grants that can still be used", "Revoke one that is no longer needed.",

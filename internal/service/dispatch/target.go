@@ -99,11 +99,26 @@ func (t *target) SchemaHash() []byte {
 func (t *target) Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error) {
 	c := t.Call(args, about)
 	c.Done = ctx.Done()
+	if err := t.count(ctx, &c); err != nil {
+		return governance.Verdict{}, err
+	}
 	v := t.policies.Judge().Evaluate(c)
 	if ctx.Err() != nil {
 		return governance.Verdict{}, context.Cause(ctx)
 	}
 	return v, nil
+}
+
+// count reads what the windows of the call contain: nothing where it is in none.
+func (t *target) count(ctx context.Context, c *governance.Call) error {
+	if c.Windows = t.policies.Judge().Windows(*c); c.Windows == nil {
+		return nil
+	}
+	key, err := t.d.deps.Vault.Key(ctx, t.tenant)
+	if err != nil {
+		return fmt.Errorf("dispatch: %w", err)
+	}
+	return t.d.deps.Policies.Count(ctx, t.tenant, key, c.Windows, c.Context.RunID)
 }
 
 // StoppedBy implements run.Target.

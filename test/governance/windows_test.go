@@ -1,0 +1,139 @@
+package governance
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// windowOf is a condition on a window of the calls of one customer.
+func windowOf(window m, operator string, value any) m {
+	return m{"window": window, "operator": operator, "value": value}
+}
+
+func (w *world) callFor(customer, verb string, args m, executionID string, more ...m) rig.Answer {
+	body := m{"verb": verb, "args": args, "execution_id": executionID, "metadata": m{"customer_id": customer}}
+	for _, one := range more {
+		for k, v := range one {
+			body[k] = v
+		}
+	}
+	return w.send(body)
+}
+
+func (w *world) limitFor(name, verb string, c m) string {
+	return w.policy(with(rule(name, "block", verb), m{"conditions": []m{c}}))
+}
+
+var perCustomer = m{"by": "customer_id", "per": "1h", "sum": "args.amount"}
+
+func TestSumOfAWindowLimitsWhatACustomerGets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	// It counts since before the policy existed, and what was blocked, rejected or only tried does not.
+	succeeded(t, w.callFor("c1", mediumWrite, m{"id": "before", "amount": 1000.5}, "before"))
+	succeeded(t, w.callFor("c1", mediumWrite, m{"id": "tried", "amount": 4000}, "tried", m{"dryRun": true}))
+	w.limitFor("at most 5,000 an hour", mediumWrite, windowOf(perCustomer, "greater", 5000))
+	evaluate := func(amount any) evaluated {
+		var e evaluated
+		w.Runtime.Do(http.MethodPost, "/v1/runtime/governance/evaluate",
+			m{"verb": mediumWrite, "args": m{"amount": amount}, "metadata": m{"customer_id": "c1"}}).Data(t, &e)
+		return e
+	}
+	require.Equal(t, "allow", evaluate(3999.5).Decision)
+	require.Equal(t, "block", evaluate(3999.51).Decision)
+	e := refused(t, w.callFor("c1", mediumWrite, m{"id": "large", "amount": 4000}, "large"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	require.Contains(t, e.Error.Message, "sum of args.amount by customer_id within 1h greater 5000")
+	succeeded(t, w.callFor("c1", mediumWrite, m{"id": "exact", "amount": 3999.5}, "exact"))
+	refused(t, w.callFor("c1", mediumWrite, m{"id": "more", "amount": 0.01}, "more"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	// A repeat is the same call, and another customer has a window of their own.
+	succeeded(t, w.callFor("c1", mediumWrite, m{"id": "exact", "amount": 3999.5}, "exact"))
+	succeeded(t, w.callFor("c2", mediumWrite, m{"id": "other", "amount": 5000}, "other"))
+	// In doubt, the stricter side: without a customer, and without an amount.
+	e = refused(t, w.Runtime.Run(mediumWrite, m{"id": "nobody", "amount": 1}, "nobody"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	require.Contains(t, e.Error.Message, "it is null")
+	e = refused(t, w.callFor("c3", mediumWrite, m{"id": "whole"}, "whole"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	require.Contains(t, e.Error.Message, "the call lacks it")
+	require.Len(t, w.bank.of("large"), 0)
+}
+
+func TestCallThatHadNoEffectLeavesTheWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.limitFor("once per order", mediumWrite, windowOf(m{"by": "args.note", "per": "30d", "count": true}, "greater", 1))
+	// The bank's rate limit refuses the first attempt: it leaves the window, and the next one is in it.
+	succeeded(t, w.Runtime.Run(mediumWrite, m{"id": "later", "note": "order-1", "mode": modeLater}, "later"))
+	refused(t, w.Runtime.Run(mediumWrite, m{"id": "again", "note": "order-1"}, "again"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	succeeded(t, w.Runtime.Run(mediumWrite, m{"id": "other", "note": "order-2"}, "other"))
+	require.Len(t, w.bank.of("again"), 0)
+}
+
+func TestCallBeforeAnotherHasSucceededIsBlocked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.limitFor("verify first", mediumWrite, windowOf(
+		m{"by": "session.id", "per": "1d", "count": true, "matching": []m{{"type": "verb", "value": lowWrite}}}, "equals", 0))
+	inSession := func(verb, call, mode string) rig.Answer {
+		return w.send(m{"verb": verb, "args": m{"id": call, "mode": mode}, "execution_id": call, "session_id": "s1"})
+	}
+	refused(t, inSession(mediumWrite, "early", ""), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	// While it is under way it has not succeeded.
+	done := make(chan rig.Answer, 1)
+	go func() { done <- inSession(lowWrite, "verify", modeHold) }()
+	require.Equal(t, "verify", <-w.bank.arrived)
+	refused(t, inSession(mediumWrite, "meanwhile", ""), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	w.bank.letGo()
+	succeeded(t, <-done)
+	succeeded(t, inSession(mediumWrite, "then", ""))
+	refused(t, w.send(m{"verb": mediumWrite, "args": m{"id": "elsewhere"}, "execution_id": "elsewhere", "session_id": "s2"}), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+}
+
+func TestHeldCallCountsWhenItIsSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.policy(with(rule("more than 100 needs approval", "require_approval", mediumWrite), m{"conditions": []m{
+		windowOf(m{"by": "args.note", "per": "1h", "sum": "args.amount"}, "greater", 100)}}))
+	hold := func(call string) string { return w.hold(mediumWrite, m{"id": call, "note": "n", "amount": 90}, call) }
+	succeeded(t, w.Runtime.Run(mediumWrite, m{"id": "first", "note": "n", "amount": 50}, "first"))
+	one := hold("one")
+	// What waits for people does not count.
+	succeeded(t, w.Runtime.Run(mediumWrite, m{"id": "small", "note": "n", "amount": 50}, "small"))
+	require.Equal(t, http.StatusOK, w.approve(one).Status)
+	w.awaitStatus("one", "executed")
+	hold("two")
+	w.hold(mediumWrite, m{"id": "tiny", "note": "n", "amount": 0.01}, "tiny")
+}
+
+// Three calls of 2,000 at once under a limit of 5,000: exactly two pass.
+func TestCallsAtOnceNeverExceedAWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.limitFor("at most 5,000 an hour", mediumWrite, windowOf(perCustomer, "greater", 5000))
+	windowRounds(t, w, 30, w.callFor)
+}
+
+// windowRounds has three calls made at once for a customer of their own, again and again.
+func windowRounds(t *testing.T, w *world, rounds int, calls ...func(customer, verb string, args m, executionID string, more ...m) rig.Answer) {
+	t.Helper()
+	inLine(rounds, 4, func(i int) {
+		three := make([]func() rig.Answer, 3)
+		for n := range three {
+			call := fmt.Sprintf("round-%d-%d", i, n)
+			three[n] = func() rig.Answer {
+				return calls[n%len(calls)](fmt.Sprintf("customer-%d", i), mediumWrite, m{"id": call, "amount": 2000}, call)
+			}
+		}
+		answers := together(three...)
+		require.Equal(t, 2, succeededOf(answers), "round %d: %s %s %s", i, answers[0].Body, answers[1].Body, answers[2].Body)
+		for _, a := range answers {
+			if a.Status != http.StatusOK {
+				refused(t, a, http.StatusForbidden, "GOVERNANCE_BLOCKED")
+			}
+		}
+	})
+	require.Equal(t, 2*rounds, w.bank.effects())
+}
