@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/tooldef"
 	"agentruntime/internal/kernel/verb"
@@ -20,6 +21,8 @@ import (
 type Catalog interface {
 	List(ctx context.Context, tenant uuid.UUID, f catalog.Filter) (catalog.Page, error)
 	Verb(ctx context.Context, tenant uuid.UUID, name verb.Name) (catalog.Verb, error)
+	// Accept ends the quarantine of a verb; form is the one that the caller has seen, or "".
+	Accept(ctx context.Context, who actor.Actor, name verb.Name, form string) (catalog.Verb, error)
 	// Near returns a few verbs whose names are like one that the catalog does not have.
 	Near(ctx context.Context, tenant uuid.UUID, name verb.Name) ([]verb.Name, error)
 }
@@ -40,6 +43,8 @@ type verbView struct {
 	Idempotency   verb.Idempotency `json:"idempotency"`
 	Connected     bool             `json:"connected"`
 	Security      []alternative    `json:"security"`
+	Quarantined   bool             `json:"quarantined"`
+	Quarantine    *quarantineView  `json:"quarantine,omitempty"`
 	Schema        json.RawMessage  `json:"schema"`
 	// ToolDefinition is that of package tooldef, in the format that was asked for. ToolOmits says what
 	// of the schema it does not have.
@@ -81,6 +86,7 @@ func viewVerb(v catalog.Verb) verbView {
 	return verbView{
 		Verb: v.Name.String(), Provider: v.Name.Provider, Domain: v.Domain, Description: v.Description, RiskLevel: v.Risk,
 		OperationType: v.Operation, Idempotency: v.Idempotency, Connected: v.Connected, Security: viewSecurity(v.Security), Schema: v.Schema,
+		Quarantined: v.Quarantine != nil, Quarantine: viewQuarantine(v.Quarantine, false),
 	}
 }
 
@@ -285,6 +291,9 @@ func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Repl
 	if _, err := s.deps.Providers.Provider(ctx, c.Actor.TenantID, slug); err != nil {
 		return wire.Reply{}, err
 	}
+	if f.Quarantined, err = c.QueryBool("quarantined"); err != nil {
+		return wire.Reply{}, err
+	}
 	f.Provider, f.Routes = slug, true
 	page, err := s.deps.Catalog.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
@@ -299,6 +308,7 @@ func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Repl
 		return wire.Reply{}, err
 	}
 	for i, v := range page.Verbs {
+		views[i].Quarantine = viewQuarantine(v.Quarantine, true)
 		list.Verbs[i] = providerVerb{views[i], v.Method, v.Path}
 	}
 	return wire.OK(list), nil

@@ -78,6 +78,8 @@ type providerReport struct {
 	ChangesTotal     int                     `json:"changes_total"`
 	Rules            []correction.Rule       `json:"rules"`
 	Overlay          json.RawMessage         `json:"overlay"` // null where there is none
+	Quarantined      []quarantinedVerb       `json:"quarantined"`
+	QuarantinedTotal int                     `json:"quarantined_total"`
 
 	repeatMark
 }
@@ -116,6 +118,7 @@ func reportProvider(p catalog.Provider) providerReport {
 		Hidden: n.Hidden, Unused: wire.Array(n.Unused), Raised: wire.Array(n.Raised), RaisedTotal: n.RaisedTotal,
 		Suggestions: wire.Array(n.Suggestions), SuggestionsTotal: n.SuggestionsTotal, Verbs: viewDifference(n),
 		Changes: wire.Array(n.Changes), ChangesTotal: n.ChangesTotal, Rules: wire.Array(p.Corrections.Rules), Overlay: p.Corrections.Overlay,
+		Quarantined: viewQuarantined(n.Quarantined), QuarantinedTotal: n.QuarantinedTotal,
 	}
 }
 

@@ -182,6 +182,7 @@ func (s *Server) providerRoutes() []route {
 		{http.MethodPatch, "/v1/providers/{slug}", takesKeyOrJWT, admins(), bodyManagement, s.patchProvider, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers/{slug}/document", takesKeyOrJWT, anyRole(), 0, s.getProviderDocument, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers/{slug}/verbs", takesUser, anyRole(), 0, s.listProviderVerbs, ""},
+		{http.MethodPost, "/v1/providers/{slug}/verbs/{name}/accept", takesUser, admins(), bodyManagement, s.acceptVerb, ""},
 		{http.MethodDelete, "/v1/providers/{slug}", takesUser, admins(), 0, s.deleteProvider, ""},
 
 		{http.MethodPost, "/v1/credentials", takesKeyOrJWT, admins(), bodyManagement, repeatable[credentialView](s, s.createCredential, s.getCredential, "id"), auth.PermCredentialsManage},

@@ -53,7 +53,7 @@ func (v values) of(name, typ string) string {
 		literal = fmt.Sprintf(`[{"run": %q, "value": %q, "amount": "1", "minute": 1, "done": true}]`, v.id, strings.TrimPrefix(v.bytes, `\x`))
 	case "Ask": // for what a call needs too
 		literal = "true"
-	case "Details":
+	case "Details", "Quarantines":
 		if typ == "text[]" {
 			literal = `{"{}"}`
 		}
@@ -226,7 +226,7 @@ var readsMany = map[string][]string{
 	"what a quota bounds: users, policies, providers, verbs, Maps, budgets, facts about a customer": {
 		"ListBudgets", "FactsInUse", "FactsOfTurn", "WriteFact", "MoveFacts", "NoteFactsUsed", "ForgetFacts",
 		"ToolProviders", "ToolVerbs", "ToolPlatformVerbs", "CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "ReachOfProviders", "MissingProviders",
-		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "PoliciesOfAction", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "LockUsers", "RevokeSessionsOf",
+		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "PoliciesOfAction", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "NamingVerbs", "LockUsers", "RevokeSessionsOf",
 	},
 	"what the mails of an hour bound, and the tokens' time":                           {"VoidMailTokens"},
 	"a batch of a job that forgets a deleted Map: it reads all names of its triggers": {"ForgetMapKeys"},

@@ -21,11 +21,11 @@ DELETE FROM verbs WHERE tenant_id = @tenant_id AND provider = @provider;
 -- parallel arrays.
 -- name: InsertVerbs :exec
 INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, risk_by, operation_type, idempotency,
-                   schema_hash, plan_hash, search, schema, plan, security)
+                   schema_hash, plan_hash, search, schema, plan, security, quarantine)
 SELECT @tenant_id, @provider, unnest(@names::text[]), unnest(@domains::text[]), unnest(@descriptions::text[]),
        unnest(@risk_levels::text[]), unnest(@risk_bys::text[]), unnest(@operation_types::text[]), unnest(@idempotencies::text[]),
        unnest(@schema_hashes::bytea[]), unnest(@plan_hashes::bytea[]), unnest(@searches::text[]),
-       unnest(@schemas::text[]), unnest(@plans::text[]), unnest(@securities::text[]);
+       unnest(@schemas::text[]), unnest(@plans::text[]), unnest(@securities::text[]), nullif(unnest(@quarantines::text[]), '')::json;
 
 -- name: CountVerbs :exec
 SELECT count_verbs(@tenant_id::uuid, @provider::text);
@@ -138,14 +138,14 @@ SELECT p.shared, p.slug, p.securities, (p.auth_type = 'none' OR c.type IS NOT NU
 -- The tenant's own provider hides the platform's. Where the first half finds the verb, the
 -- limit ends the statement, and the second half is not executed.
 -- name: GetVerb :one
-SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema, k.security,
+SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema, k.security, k.quarantine,
        coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
   FROM (
-    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security, v.quarantine
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = @tenant_id::uuid AND v.provider = @provider::text AND v.name = @name::text
     UNION ALL
-    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security, NULL::json
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = @tenant_id::uuid AND e.slug = @provider::text AND v.name = @name::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = @provider::text)) k
@@ -195,19 +195,19 @@ SELECT near.provider::text AS provider, near.name::text AS name FROM (
 -- name: GetOwnVerbMeta :many
 -- GetVerbMeta of the tenant's own verbs: that is enough for most calls, and the other half costs
 -- time also where it finds nothing.
-SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at
+SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at, v.quarantine
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
  WHERE v.tenant_id = @tenant_id AND v.provider = @provider AND v.name = @name;
 
 -- name: GetVerbMeta :one
 SELECT k.* FROM (
     SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at
+           p.base_url, p.auth, p.updated_at, v.quarantine
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = @tenant_id::uuid AND v.provider = @provider::text AND v.name = @name::text
     UNION ALL
     SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at
+           p.base_url, p.auth, p.updated_at, NULL::json
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = @tenant_id::uuid AND e.slug = @provider::text AND v.name = @name::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = @provider::text)) k
@@ -226,11 +226,11 @@ SELECT schema_hash, plan_hash, schema, plan
 -- whichever plan.
 -- name: GetVerbMetas :many
 SELECT k.* FROM (
-    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.security, own.kind, own.schemes
+    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.quarantine, own.security, own.kind, own.schemes
       FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
      CROSS JOIN LATERAL (
           SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
-                 v.security, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+                 v.quarantine, v.security, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
             FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
               LEFT JOIN LATERAL (
                    SELECT c.type, c.schemes FROM credentials c
@@ -238,7 +238,7 @@ SELECT k.* FROM (
                     ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
            WHERE v.tenant_id = @tenant_id::uuid AND v.provider = w.provider AND v.name = w.name LIMIT 1) own
     UNION ALL
-    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, platform.security, platform.kind, platform.schemes
+    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, NULL::json, platform.security, platform.kind, platform.schemes
       FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@names::text[]) AS name) w
      CROSS JOIN LATERAL (
           SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,

@@ -8,8 +8,8 @@ INSERT INTO maps (id, tenant_id, name, description, latest_version, revision, by
 VALUES (@id, @tenant_id, @name, @description, 1, 1, @bytes, @changed_by, @changed_at, @changed_by, @changed_at);
 
 -- name: InsertMapVersion :exec
-INSERT INTO map_versions (tenant_id, map_id, version, name, definition, size, digest, cognitive, starts, start_versions, created_by, created_at)
-VALUES (@tenant_id, @map_id, @version, @name, @definition, @size, @digest, @cognitive, @starts, @start_versions, @created_by, @created_at);
+INSERT INTO map_versions (tenant_id, map_id, version, name, definition, size, digest, cognitive, starts, start_versions, verbs, created_by, created_at)
+VALUES (@tenant_id, @map_id, @version, @name, @definition, @size, @digest, @cognitive, @starts, @start_versions, @verbs, @created_by, @created_at);
 
 -- name: GetMap :one
 SELECT * FROM maps WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;

@@ -11,7 +11,7 @@ SELECT r.base_url, r.auth, r.domain, NULL, NULL, NULL, true FROM removed_provide
  ORDER BY removed;
 
 -- name: KnownVerbs :many
-SELECT name, domain, description, risk_level, risk_by, operation_type, idempotency, plan_hash, schema, plan
+SELECT name, domain, description, risk_level, risk_by, operation_type, idempotency, plan_hash, schema, plan, quarantine
   FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = @provider;
 
 -- name: RemovedVerbs :many

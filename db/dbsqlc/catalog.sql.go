@@ -175,7 +175,7 @@ func (q *Queries) EnableProvider(ctx context.Context, db DBTX, arg EnableProvide
 }
 
 const GetOwnVerbMeta = `-- name: GetOwnVerbMeta :many
-SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at
+SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at, v.quarantine
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
  WHERE v.tenant_id = $1 AND v.provider = $2 AND v.name = $3
 `
@@ -198,6 +198,7 @@ type GetOwnVerbMetaRow struct {
 	BaseUrl       string
 	Auth          []byte
 	UpdatedAt     time.Time
+	Quarantine    []byte
 }
 
 // What a run and an evaluation need to know about a verb, without its large columns.
@@ -224,6 +225,7 @@ func (q *Queries) GetOwnVerbMeta(ctx context.Context, db DBTX, arg GetOwnVerbMet
 			&i.BaseUrl,
 			&i.Auth,
 			&i.UpdatedAt,
+			&i.Quarantine,
 		); err != nil {
 			return nil, err
 		}
@@ -354,14 +356,14 @@ func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParam
 }
 
 const GetVerb = `-- name: GetVerb :one
-SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema, k.security,
+SELECT k.provider, k.name, k.domain, k.description, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.schema, k.security, k.quarantine,
        coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
   FROM (
-    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security, v.quarantine
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name = $3::text
     UNION ALL
-    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security
+    SELECT v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security, NULL::json
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = $1::uuid AND e.slug = $2::text AND v.name = $3::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = $2::text)) k
@@ -389,6 +391,7 @@ type GetVerbRow struct {
 	SchemaHash    []byte
 	Schema        string
 	Security      string
+	Quarantine    []byte
 	Kind          string
 	Schemes       string
 }
@@ -409,6 +412,7 @@ func (q *Queries) GetVerb(ctx context.Context, db DBTX, arg GetVerbParams) (GetV
 		&i.SchemaHash,
 		&i.Schema,
 		&i.Security,
+		&i.Quarantine,
 		&i.Kind,
 		&i.Schemes,
 	)
@@ -446,14 +450,14 @@ func (q *Queries) GetVerbArtefacts(ctx context.Context, db DBTX, arg GetVerbArte
 }
 
 const GetVerbMeta = `-- name: GetVerbMeta :one
-SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at FROM (
+SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.quarantine FROM (
     SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at
+           p.base_url, p.auth, p.updated_at, v.quarantine
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name = $3::text
     UNION ALL
     SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at
+           p.base_url, p.auth, p.updated_at, NULL::json
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = $1::uuid AND e.slug = $2::text AND v.name = $3::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = $2::text)) k
@@ -479,6 +483,7 @@ type GetVerbMetaRow struct {
 	BaseUrl       string
 	Auth          []byte
 	UpdatedAt     time.Time
+	Quarantine    []byte
 }
 
 func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParams) (GetVerbMetaRow, error) {
@@ -497,17 +502,18 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 		&i.BaseUrl,
 		&i.Auth,
 		&i.UpdatedAt,
+		&i.Quarantine,
 	)
 	return i, err
 }
 
 const GetVerbMetas = `-- name: GetVerbMetas :many
-SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.security, k.kind, k.schemes FROM (
-    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.security, own.kind, own.schemes
+SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.quarantine, k.security, k.kind, k.schemes FROM (
+    SELECT false AS shared, own.provider, own.name, own.domain, own.risk_level, own.operation_type, own.idempotency, own.schema_hash, own.plan_hash, own.base_url, own.auth, own.updated_at, own.quarantine, own.security, own.kind, own.schemes
       FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
      CROSS JOIN LATERAL (
           SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
-                 v.security, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
+                 v.quarantine, v.security, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
             FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
               LEFT JOIN LATERAL (
                    SELECT c.type, c.schemes FROM credentials c
@@ -515,7 +521,7 @@ SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k
                     ORDER BY c.created_at DESC, c.id DESC LIMIT 1) c ON true
            WHERE v.tenant_id = $3::uuid AND v.provider = w.provider AND v.name = w.name LIMIT 1) own
     UNION ALL
-    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, platform.security, platform.kind, platform.schemes
+    SELECT true, platform.provider, platform.name, platform.domain, platform.risk_level, platform.operation_type, platform.idempotency, platform.schema_hash, platform.plan_hash, platform.base_url, platform.auth, platform.updated_at, NULL::json, platform.security, platform.kind, platform.schemes
       FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS name) w
      CROSS JOIN LATERAL (
           SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at,
@@ -548,6 +554,7 @@ type GetVerbMetasRow struct {
 	BaseUrl       string
 	Auth          []byte
 	UpdatedAt     time.Time
+	Quarantine    []byte
 	Security      string
 	Kind          string
 	Schemes       string
@@ -578,6 +585,7 @@ func (q *Queries) GetVerbMetas(ctx context.Context, db DBTX, arg GetVerbMetasPar
 			&i.BaseUrl,
 			&i.Auth,
 			&i.UpdatedAt,
+			&i.Quarantine,
 			&i.Security,
 			&i.Kind,
 			&i.Schemes,
@@ -687,11 +695,11 @@ func (q *Queries) InsertPlatformVerbs(ctx context.Context, db DBTX, arg InsertPl
 
 const InsertVerbs = `-- name: InsertVerbs :exec
 INSERT INTO verbs (tenant_id, provider, name, domain, description, risk_level, risk_by, operation_type, idempotency,
-                   schema_hash, plan_hash, search, schema, plan, security)
+                   schema_hash, plan_hash, search, schema, plan, security, quarantine)
 SELECT $1, $2, unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
        unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::text[]),
        unnest($10::bytea[]), unnest($11::bytea[]), unnest($12::text[]),
-       unnest($13::text[]), unnest($14::text[]), unnest($15::text[])
+       unnest($13::text[]), unnest($14::text[]), unnest($15::text[]), nullif(unnest($16::text[]), '')::json
 `
 
 type InsertVerbsParams struct {
@@ -710,6 +718,7 @@ type InsertVerbsParams struct {
 	Schemas        []string
 	Plans          []string
 	Securities     []string
+	Quarantines    []string
 }
 
 // Postgres refuses COPY into a table with row-level security, so the rows come as
@@ -731,6 +740,7 @@ func (q *Queries) InsertVerbs(ctx context.Context, db DBTX, arg InsertVerbsParam
 		arg.Schemas,
 		arg.Plans,
 		arg.Securities,
+		arg.Quarantines,
 	)
 	return err
 }

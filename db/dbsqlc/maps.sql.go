@@ -283,7 +283,7 @@ func (q *Queries) GetMapHead(ctx context.Context, db DBTX, arg GetMapHeadParams)
 }
 
 const GetMapVersion = `-- name: GetMapVersion :one
-SELECT v.tenant_id, v.map_id, v.version, v.name, v.definition, v.size, v.digest, v.cognitive, v.starts, v.start_versions, v.created_by, v.created_at, v.published_by, v.published_at, m.published_version
+SELECT v.tenant_id, v.map_id, v.version, v.name, v.definition, v.size, v.digest, v.cognitive, v.starts, v.start_versions, v.created_by, v.created_at, v.published_by, v.published_at, v.verbs, m.published_version
   FROM maps m JOIN map_versions v ON v.tenant_id = m.tenant_id AND v.map_id = m.id
    AND v.version = coalesce(nullif($1::integer, 0), m.latest_version)
  WHERE m.tenant_id = $2 AND m.id = $3 AND m.deleted_at IS NULL
@@ -319,6 +319,7 @@ func (q *Queries) GetMapVersion(ctx context.Context, db DBTX, arg GetMapVersionP
 		&i.MapVersion.CreatedAt,
 		&i.MapVersion.PublishedBy,
 		&i.MapVersion.PublishedAt,
+		&i.MapVersion.Verbs,
 		&i.PublishedVersion,
 	)
 	return i, err
@@ -353,8 +354,8 @@ func (q *Queries) InsertMap(ctx context.Context, db DBTX, arg InsertMapParams) e
 }
 
 const InsertMapVersion = `-- name: InsertMapVersion :exec
-INSERT INTO map_versions (tenant_id, map_id, version, name, definition, size, digest, cognitive, starts, start_versions, created_by, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+INSERT INTO map_versions (tenant_id, map_id, version, name, definition, size, digest, cognitive, starts, start_versions, verbs, created_by, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 `
 
 type InsertMapVersionParams struct {
@@ -368,6 +369,7 @@ type InsertMapVersionParams struct {
 	Cognitive     bool
 	Starts        []uuid.UUID
 	StartVersions []int32
+	Verbs         []string
 	CreatedBy     string
 	CreatedAt     time.Time
 }
@@ -384,6 +386,7 @@ func (q *Queries) InsertMapVersion(ctx context.Context, db DBTX, arg InsertMapVe
 		arg.Cognitive,
 		arg.Starts,
 		arg.StartVersions,
+		arg.Verbs,
 		arg.CreatedBy,
 		arg.CreatedAt,
 	)

@@ -11,6 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type AcceptedVerb struct {
+	TenantID  uuid.UUID
+	Provider  string
+	Name      string
+	RiskLevel string
+	Schema    string
+	Bytes     int32
+}
+
 type Agent struct {
 	ID               uuid.UUID
 	TenantID         uuid.UUID
@@ -646,6 +655,7 @@ type MapVersion struct {
 	CreatedAt     time.Time
 	PublishedBy   *string
 	PublishedAt   *time.Time
+	Verbs         []string
 }
 
 type MapWait struct {
@@ -1111,6 +1121,7 @@ type Verb struct {
 	Schema        string
 	Plan          string
 	RiskBy        string
+	Quarantine    []byte
 	Security      string
 }
 

@@ -51,7 +51,7 @@ func (q *Queries) ForgetRemovedVerbs(ctx context.Context, db DBTX, arg ForgetRem
 }
 
 const KnownVerbs = `-- name: KnownVerbs :many
-SELECT name, domain, description, risk_level, risk_by, operation_type, idempotency, plan_hash, schema, plan
+SELECT name, domain, description, risk_level, risk_by, operation_type, idempotency, plan_hash, schema, plan, quarantine
   FROM verbs v WHERE v.tenant_id = $1 AND v.provider = $2
 `
 
@@ -71,6 +71,7 @@ type KnownVerbsRow struct {
 	PlanHash      []byte
 	Schema        string
 	Plan          string
+	Quarantine    []byte
 }
 
 func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams) ([]KnownVerbsRow, error) {
@@ -93,6 +94,7 @@ func (q *Queries) KnownVerbs(ctx context.Context, db DBTX, arg KnownVerbsParams)
 			&i.PlanHash,
 			&i.Schema,
 			&i.Plan,
+			&i.Quarantine,
 		); err != nil {
 			return nil, err
 		}

@@ -99,6 +99,7 @@ func probes() []probe {
 		{"PATCH", "/v1/providers/{}", `{"name":"changed"}`, true, "provider"},
 		{"PATCH", "/v1/providers/{}", `{"base_url":"https://shop.example.com"}`, false, "provider"},
 		{"GET", "/v1/providers/{}/verbs", "", false, "provider"},
+		{"POST", "/v1/providers/{}/verbs/list_orders/accept", "", false, "provider"},
 		{"DELETE", "/v1/providers/{}", "", false, "provider"},
 		{"GET", "/v1/credentials/{}", "", false, "credential"},
 		{"GET", "/v1/credentials/{}", "", true, "credential"},

@@ -1,9 +1,12 @@
 package access
 
-// decidedOfAgents is the part of decided that is about agents and their sessions.
+// decidedOfAgents is the part of decided that is about agents and their sessions, and about verbs
+// that agents name.
 func decidedOfAgents() map[string]endpoint {
 	return map[string]endpoint{
 		"POST /v1/api-keys/{id}/rotate-identity-secret": {userOnly, admins, "", "/v1/api-keys/" + someID + "/rotate-identity-secret", "{}", noAPIKey},
+
+		"POST /v1/providers/{slug}/verbs/{name}/accept": {userOnly, admins, "", "/v1/providers/none/verbs/get/accept", "", noProvider},
 
 		"POST /v1/agents":                                 {either, admins, "agents:manage", "/v1/agents", "{}", badBody},
 		"GET /v1/agents":                                  {either, anyRole, "agents:manage", "/v1/agents", "", "200 "},

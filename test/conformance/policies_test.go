@@ -19,6 +19,7 @@ const (
 
 // policies writes, tries and removes rules, and looks at what they decide.
 func (j *journey) policies() {
+	j.quarantine()
 	j.gatedProvider("gated")
 	first := j.writePolicies()
 	j.judgedByPolicies()

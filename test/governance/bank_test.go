@@ -118,6 +118,15 @@ func (b *bank) all() []request {
 	return append([]request(nil), b.requests...)
 }
 
+// ids returns the argument id of each request.
+func (b *bank) ids() []string {
+	ids := []string{}
+	for _, r := range b.all() {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
 // of returns the requests of a call, by its argument id.
 func (b *bank) of(id string) []request {
 	var list []request

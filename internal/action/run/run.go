@@ -107,7 +107,8 @@ type Target interface {
 	// SchemaHash returns the SHA-256 of the verb's schema and of how a request is built from
 	// arguments: method, address and the place of the credential.
 	SchemaHash() []byte
-	// Judge decides about a call of the verb by the policies of PolicyVersion. The error is
+	// Judge decides about a call of the verb by the policies of PolicyVersion, or blocks it where
+	// an import has quarantined the verb. The error is
 	// that of a context that has ended: nobody waits for the verdict.
 	Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error)
 	// StoppedBy returns the kill switch that covers a call of the verb, nil where none does.

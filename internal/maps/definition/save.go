@@ -134,7 +134,7 @@ func (c change) insert(ctx context.Context, d Draft, number int32) error {
 	ids, versions := distinct(startsOf(d.Definition))
 	err = c.s.q.InsertMapVersion(ctx, c.tx, dbsqlc.InsertMapVersionParams{
 		TenantID: c.who.TenantID, MapID: c.id, Version: number, Name: d.Definition.Name, Definition: d.Source, Size: int32(len(d.Source)),
-		Digest: d.digest(), Cognitive: d.Definition.HasModel(), Starts: ids, StartVersions: versions, CreatedBy: c.who.String(), CreatedAt: c.s.d.Now(),
+		Digest: d.digest(), Cognitive: d.Definition.HasModel(), Starts: ids, StartVersions: versions, Verbs: d.Definition.Verbs(), CreatedBy: c.who.String(), CreatedAt: c.s.d.Now(),
 	})
 	if err != nil {
 		return fmt.Errorf("definition: insert a version: %w", err)

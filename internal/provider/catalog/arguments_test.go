@@ -30,7 +30,7 @@ func TestImportTellsWhatOfAVerbIsDifferent(t *testing.T) {
 		return was
 	}
 	told := func(was known, d verb.Definition) (list []string) {
-		for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{d}) {
+		for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{d}).found {
 			list = append(list, c.message())
 		}
 		return list

@@ -61,6 +61,8 @@ type Verb struct {
 	Security verb.Security
 	// Connected: the call presents nothing, or the tenant's credential has what it needs.
 	Connected bool
+	// Quarantine is why calls of the verb are blocked; nil where an import did not.
+	Quarantine *verb.Quarantine
 	// Method and Path are what a call sends, the path with its {names}. They are "" where a list
 	// was not asked for them, and where the verb is no HTTP call.
 	Method, Path string

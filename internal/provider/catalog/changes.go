@@ -52,6 +52,8 @@ type knownVerb struct {
 	// a verb that an import makes.
 	security  verb.Security
 	plainPlan json.RawMessage
+	// quarantine is nil where calls of the verb are not blocked by an import.
+	quarantine *verb.Quarantine
 }
 
 // known is what a provider was before an import.
@@ -62,6 +64,8 @@ type known struct {
 	auth    json.RawMessage
 	domain  string
 	verbs   []knownVerb
+	// accepted are the accepted forms of verbs that are quarantined or were removed, by name.
+	accepted map[string]accepted
 	// corrections are those that the provider has, none of a removed one.
 	corrections Corrections
 	// platform says that the platform offers a provider under the slug, which one of the
@@ -183,9 +187,9 @@ func (p place) standsIn(r route, segments []string) bool {
 	return covers(segments, p.segments) && !toldApart(r, p.route)
 }
 
-// compare returns what an import changes, in the order of the verbs. For a key, those that
-// need a user come first.
-func compare(was known, p Provider, verbs []verb.Definition) []change {
+// compare finds what an import changes, in the order of the verbs. For a key, those that need a
+// user come first.
+func compare(was known, p Provider, verbs []verb.Definition) *comparison {
 	c := &comparison{
 		was: was, baseURL: p.BaseURL, byRoute: map[route][]knownVerb{}, byName: map[string][]knownVerb{}, present: map[string]*knownVerb{},
 		origins: map[string]bool{}, secretsIn: map[string]bool{}, follow: maxFollowed, diffs: map[string]argdiff.Result{}, argumentWork: maxArgumentWork,
@@ -231,7 +235,7 @@ func compare(was known, p Provider, verbs []verb.Definition) []change {
 		c.add("comparison", knownVerb{}, "", "", true)
 	}
 	slices.SortStableFunc(c.found, func(a, b change) int { return rankOf(a) - rankOf(b) })
-	return c.found
+	return c
 }
 
 // rankOf puts what needs a user first.

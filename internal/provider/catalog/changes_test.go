@@ -188,7 +188,7 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			changes := compare(was, same2(tt.provider), tt.verbs)
+			changes := compare(was, same2(tt.provider), tt.verbs).found
 			for _, c := range changes {
 				if c.needsUser {
 					got = append(got, c.What)
@@ -259,7 +259,7 @@ func TestImportByKeyMovesNoArgument(t *testing.T) {
 			before.places = placesOf(tt.was.Plan, argsOf(tt.was.Schema))
 			was := known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}
 			var got []string
-			for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now}) {
+			for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now}).found {
 				if require.NotEmpty(t, c.message()); c.needsUser {
 					got = append(got, c.What)
 				}
@@ -267,7 +267,7 @@ func TestImportByKeyMovesNoArgument(t *testing.T) {
 			require.Equal(t, tt.want, got)
 		})
 	}
-	fresh := compare(known{}, Provider{BaseURL: shopURL}, []verb.Definition{planned(httpplan.Plan{Params: query("_method")}, "_method")})
+	fresh := compare(known{}, Provider{BaseURL: shopURL}, []verb.Definition{planned(httpplan.Plan{Params: query("_method")}, "_method")}).found
 	require.Error(t, refused(fresh), "a new operation chooses no method either")
 }
 
@@ -293,7 +293,7 @@ func TestImportByKeyRemovesNoMark(t *testing.T) {
 			t.Parallel()
 			before := knew(tt.was, false)
 			before.places, before.schema = placesOf(tt.was.Plan, argsOf(tt.was.Schema)), tt.was.Schema
-			changes := compare(known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now})
+			changes := compare(known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now}).found
 			var got []string
 			for _, c := range changes {
 				if c.needsUser {
@@ -311,15 +311,15 @@ func TestFirstImportByKeyStaysAtWhatItsMethodsImply(t *testing.T) {
 	p := Provider{Slug: "shop", BaseURL: shopURL, Domain: "shop"}
 	require.NoError(t, refused(compare(known{}, p, []verb.Definition{
 		defined("a", "GET /a"), defined("b", "POST /b"), defined("c", "DELETE /c"), defined("d", "PUT https://up.shop.test|/d", risk(verb.RiskHigh)),
-	})))
-	err := refused(compare(known{}, p, []verb.Definition{defined("c", "DELETE /c", risk(verb.RiskLow), reads())}))
+	}).found))
+	err := refused(compare(known{}, p, []verb.Definition{defined("c", "DELETE /c", risk(verb.RiskLow), reads())}).found)
 	f := fault.As(err)
 	require.Equal(t, fault.CodeInsufficientPermissions, f.Code)
 	require.Equal(t, []fault.Detail{
 		{Path: "/openapi/paths", Rule: "risk_level", Message: "DELETE /c (c): risk_level is high and would be low."},
 		{Path: "/openapi/paths", Rule: "operation_type", Message: "DELETE /c (c): operation_type is write and would be read."},
 	}, f.Details)
-	require.Error(t, refused(compare(known{platform: true}, p, nil)), "it would hide the platform's")
+	require.Error(t, refused(compare(known{platform: true}, p, nil).found), "it would hide the platform's")
 }
 
 // What cannot be compared in time is left to a user, and no list grows without bound.
@@ -331,10 +331,10 @@ func TestComparisonIsBounded(t *testing.T) {
 		was.verbs = append(was.verbs, knew(defined(fmt.Sprint("old", i), fmt.Sprintf("POST /old/%d", i), risk(verb.RiskHigh)), true))
 		verbs = append(verbs, defined(fmt.Sprint("new", i), fmt.Sprintf("POST /new/%d", i)))
 	}
-	err := refused(compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, verbs))
+	err := refused(compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, verbs).found)
 	require.Equal(t, "comparison", fault.As(err).Details[0].Rule)
 	for i := range verbs {
 		verbs[i].Risk = verb.RiskLow
 	}
-	require.Len(t, fault.As(refused(compare(known{}, Provider{BaseURL: shopURL}, verbs))).Details, maxChangesTold)
+	require.Len(t, fault.As(refused(compare(known{}, Provider{BaseURL: shopURL}, verbs).found)).Details, maxChangesTold)
 }

@@ -52,6 +52,14 @@ func (c *Catalog) known(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug s
 	if was.verbs, err = c.presentVerbs(ctx, tx, tenant, slug); err != nil {
 		return known{}, err
 	}
+	forms, err := c.q.AcceptedVerbs(ctx, tx, dbsqlc.AcceptedVerbsParams{TenantID: tenant, Provider: slug})
+	if err != nil {
+		return known{}, fmt.Errorf("catalog: read the accepted verbs: %w", err)
+	}
+	was.accepted = make(map[string]accepted, len(forms))
+	for _, f := range forms {
+		was.accepted[f.Name] = accepted{verb.Risk(f.RiskLevel), json.RawMessage(f.Schema)}
+	}
 	removed, err := c.q.RemovedVerbs(ctx, tx, dbsqlc.RemovedVerbsParams{TenantID: tenant, Provider: slug})
 	if err != nil {
 		return known{}, fmt.Errorf("catalog: read the removed verbs: %w", err)
@@ -73,11 +81,16 @@ func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 	}
 	list := make([]knownVerb, len(rows))
 	for i, r := range rows {
+		mark, err := readQuarantine(r.Quarantine)
+		if err != nil {
+			return nil, err
+		}
 		list[i] = knownVerb{
 			name: r.Name, route: routeOf(r.Name, json.RawMessage(r.Plan)), domain: r.Domain, risk: verb.Risk(r.RiskLevel),
 			riskBy: verb.RiskBy(r.RiskBy), operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(json.RawMessage(r.Plan)), normalized: normalizedOf(json.RawMessage(r.Plan)),
 			places: placesOf(json.RawMessage(r.Plan), argsOf(json.RawMessage(r.Schema))), schema: json.RawMessage(r.Schema),
 			form: formOf(json.RawMessage(r.Schema), json.RawMessage(r.Plan)), description: r.Description, plan: storedHash(r.PlanHash), security: securityOf(json.RawMessage(r.Plan)),
+			quarantine: mark,
 		}
 	}
 	return list, nil

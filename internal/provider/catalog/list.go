@@ -23,6 +23,8 @@ type Filter struct {
 	Risk          verb.Risk
 	Operation     verb.Operation
 	ConnectedOnly bool
+	// Quarantined is whether verbs are quarantined; nil selects all.
+	Quarantined *bool
 	// Routes reads the method and the path of each verb too.
 	Routes bool
 	// Q has words that must all occur in a verb's name or description, in any case.
@@ -140,13 +142,13 @@ func readVerbs(ctx context.Context, tx dbsqlc.DBTX, s statement) ([]Verb, error)
 	known := securities{}
 	for rows.Next() {
 		var v Verb
-		var hash []byte
+		var hash, mark []byte
 		var security string
 		if err := rows.Scan(&v.Name.Provider, &v.Name.Verb, &v.Domain, &v.Description, &v.Risk, &v.Operation,
-			&v.Idempotency, &hash, (*[]byte)(&v.Schema), &security, &v.Method, &v.Path); err != nil {
+			&v.Idempotency, &hash, (*[]byte)(&v.Schema), &security, &v.Method, &v.Path, &mark); err != nil {
 			return nil, err
 		}
-		v.SchemaHash, v.Security = storedHash(hash), known.of(security)
+		v.SchemaHash, v.Security, v.Quarantine = storedHash(hash), known.of(security), markOf(mark)
 		verbs = append(verbs, v)
 	}
 	return verbs, rows.Err()
@@ -171,7 +173,11 @@ func (f Filter) check() error {
 
 // Verb returns one verb; VERB_NOT_FOUND.
 func (c *Catalog) Verb(ctx context.Context, tenant uuid.UUID, name verb.Name) (Verb, error) {
-	r, err := c.q.GetVerb(ctx, c.db.Tenant(tenant), dbsqlc.GetVerbParams{TenantID: tenant, Provider: name.Provider, Name: name.Verb})
+	return c.verb(ctx, c.db.Tenant(tenant), tenant, name)
+}
+
+func (c *Catalog) verb(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID, name verb.Name) (Verb, error) {
+	r, err := c.q.GetVerb(ctx, on, dbsqlc.GetVerbParams{TenantID: tenant, Provider: name.Provider, Name: name.Verb})
 	if err != nil {
 		return Verb{}, verbError(err)
 	}
@@ -180,5 +186,6 @@ func (c *Catalog) Verb(ctx context.Context, tenant uuid.UUID, name verb.Name) (V
 		Name: name, Domain: r.Domain, Description: r.Description, Risk: verb.Risk(r.RiskLevel), Operation: verb.Operation(r.OperationType),
 		Idempotency: verb.Idempotency(r.Idempotency), SchemaHash: storedHash(r.SchemaHash), Schema: json.RawMessage(r.Schema),
 		Security: security, Connected: serves(keyring(r.Kind, r.Schemes), security),
+		Quarantine: markOf(r.Quarantine),
 	}, nil
 }

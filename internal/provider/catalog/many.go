@@ -33,7 +33,7 @@ func QueueMany(b *db.Batch, tenant uuid.UUID, names []verb.Name) func() map[verb
 		for _, r := range answer.Value {
 			m := metaOf(dbsqlc.GetVerbMetaRow{
 				Shared: r.Shared, Provider: r.Provider, Name: r.Name, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
-				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth, UpdatedAt: r.UpdatedAt,
+				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth, UpdatedAt: r.UpdatedAt, Quarantine: r.Quarantine,
 			})
 			security := known.of(r.Security)
 			found[m.Name] = Seen{Meta: m, Security: security, Connected: serves(keyring(r.Kind, r.Schemes), security)}

@@ -30,6 +30,8 @@ type Meta struct {
 	Auth        json.RawMessage
 	// ProviderAt is when the provider was last changed.
 	ProviderAt time.Time
+	// Quarantine is why calls of the verb are blocked; nil where an import did not.
+	Quarantine *verb.Quarantine
 	// Shared says that the verb is of the platform's provider, which the tenant has enabled.
 	Shared bool
 }
@@ -44,7 +46,7 @@ func QueueOwnMeta(b *db.Batch, tenant uuid.UUID, name verb.Name) func() (m Meta,
 		for _, r := range answer.Value {
 			return metaOf(dbsqlc.GetVerbMetaRow{
 				Provider: r.Provider, Name: r.Name, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
-				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth, UpdatedAt: r.UpdatedAt,
+				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth, UpdatedAt: r.UpdatedAt, Quarantine: r.Quarantine,
 			}), true
 		}
 		return Meta{}, false
@@ -74,6 +76,7 @@ func ReadMeta(name verb.Name, part json.RawMessage) (m Meta, found bool, err err
 		BaseURL       string          `json:"base_url"`
 		Auth          json.RawMessage `json:"auth"`
 		ProviderAt    time.Time       `json:"provider_at"`
+		Quarantine    json.RawMessage `json:"quarantine"`
 	}
 	if err := json.Unmarshal(part, &r); err != nil {
 		return Meta{}, false, fmt.Errorf("catalog: read a verb: %w", err)
@@ -83,7 +86,7 @@ func ReadMeta(name verb.Name, part json.RawMessage) (m Meta, found bool, err err
 	}
 	return metaOf(dbsqlc.GetVerbMetaRow{
 		Provider: name.Provider, Name: name.Verb, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
-		Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseURL, Auth: r.Auth, UpdatedAt: r.ProviderAt,
+		Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseURL, Auth: r.Auth, UpdatedAt: r.ProviderAt, Quarantine: r.Quarantine,
 	}), true, nil
 }
 
@@ -92,7 +95,7 @@ func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
 		Name: verb.Name{Provider: r.Provider, Verb: r.Name}, Domain: r.Domain, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Idempotency: verb.Idempotency(r.Idempotency),
 		SchemaHash: storedHash(r.SchemaHash), PlanHash: storedHash(r.PlanHash),
-		BaseURL: r.BaseUrl, Auth: r.Auth, ProviderAt: r.UpdatedAt.UTC(), Shared: r.Shared,
+		BaseURL: r.BaseUrl, Auth: r.Auth, ProviderAt: r.UpdatedAt.UTC(), Quarantine: markOf(r.Quarantine), Shared: r.Shared,
 	}
 }
 

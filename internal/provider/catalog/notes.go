@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -23,6 +25,8 @@ const (
 	maxNotesStored = 200
 	maxNotesShown  = 1000
 	maxNoteText    = 500 // bytes of a value before and after a change
+	// maxNotedChanges is how many changes of a quarantined verb are noted.
+	maxNotedChanges = 5
 )
 
 // Corrections are what users say about a document beside it. They stay with the provider, and
@@ -56,6 +60,15 @@ type Notes struct {
 	// Changes are those that matter to what governs calls. Those that need a user come first.
 	Changes      []Change `json:"changes,omitempty"`
 	ChangesTotal int      `json:"changes_total,omitempty"`
+	// Quarantined are the verbs that are blocked after the import until a user accepts them.
+	Quarantined      []Quarantined `json:"quarantined,omitempty"`
+	QuarantinedTotal int           `json:"quarantined_total,omitempty"`
+}
+
+// Quarantined is a verb that an import leaves quarantined.
+type Quarantined struct {
+	Verb string `json:"verb"`
+	verb.Quarantine
 }
 
 // Raised is a verb whose name raised its risk.
@@ -108,6 +121,17 @@ func (n Notes) complete(was known, verbs []verb.Definition, changes []change, mo
 		})
 	}
 	return n
+}
+
+// quarantined says which verbs are quarantined, in the order of their names.
+func (n *Notes) quarantined(marks map[string]verb.Quarantine, most int) {
+	n.Quarantined, n.QuarantinedTotal = nil, len(marks)
+	names := slices.Sorted(maps.Keys(marks))
+	for _, name := range names[:min(len(names), most)] {
+		mark := marks[name]
+		mark.Changes = mark.Changes[:min(len(mark.Changes), maxNotedChanges)]
+		n.Quarantined = append(n.Quarantined, Quarantined{Verb: name, Quarantine: mark})
+	}
 }
 
 // requestOf returns the method and the path that a verb calls.

@@ -49,7 +49,12 @@ const enabledSlugs = `(SELECT e.slug FROM enabled_providers e WHERE e.tenant_id 
 	AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1 AND o.slug = e.slug)) e`
 
 // columns are those of a verb. A plan is long, so it is read only where it is asked for.
-func (f Filter) columns() string {
+func (f Filter) columns() string { return f.plainColumns() + ", v.quarantine" }
+
+// sharedColumns are those of a verb of the platform, which no import of a tenant changes.
+func (f Filter) sharedColumns() string { return f.plainColumns() + ", NULL::json AS quarantine" }
+
+func (f Filter) plainColumns() string {
 	const all = "v.provider, v.name, v.domain, v.description, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.schema, v.security"
 	if f.Routes {
 		return all + ", coalesce(v.plan::json ->> 'method', '') AS method, coalesce(v.plan::json ->> 'path', '') AS path"
@@ -58,7 +63,7 @@ func (f Filter) columns() string {
 }
 
 // scans reports whether the filter has a part that the summary counts do not know.
-func (f Filter) scans() bool { return f.words() != nil || f.Operation != "" }
+func (f Filter) scans() bool { return f.words() != nil || f.Operation != "" || f.Quarantined != nil }
 
 // order is that of the pages. Where there is only one provider, its slug is left out: with it,
 // Postgres sorts what an index has in order.
@@ -110,6 +115,13 @@ func (f Filter) from(c *clauses, withShared bool) (own, shared string) {
 	if withShared {
 		shared = " FROM " + enabledSlugs + " JOIN platform_verbs v ON v.provider = e.slug"
 	}
+	if f.Quarantined != nil {
+		none := map[bool]string{true: " IS NOT NULL", false: " IS NULL"}
+		own += " AND v.quarantine" + none[*f.Quarantined]
+		if withShared && *f.Quarantined {
+			shared += " AND false"
+		}
+	}
 	if f.ConnectedOnly {
 		own += " AND " + f.reach.own.verbs(c)
 		if withShared {
@@ -136,7 +148,7 @@ func (f Filter) pageSQL(tenant uuid.UUID, withShared bool) statement {
 	}
 	own := "(SELECT " + f.columns() + fromOwn + where + order + head + ")"
 	if f.scans() {
-		shared := "(SELECT " + f.columns() + fromShared + where + order + head + ")"
+		shared := "(SELECT " + f.sharedColumns() + fromShared + where + order + head + ")"
 		return statement{"SELECT v.* FROM (" + own + " UNION ALL " + shared + ") v" + page, c.args}
 	}
 	if f.Offset >= deepOffset {
@@ -145,7 +157,7 @@ func (f Filter) pageSQL(tenant uuid.UUID, withShared bool) statement {
 	_, sharedCounts := f.countsSQL(&c, true)
 	// Both halves are in the order of the page, so that they are merged and not sorted.
 	shared := "(SELECT v.* FROM " + parts(sharedCounts, "0::bigint", limit+" + "+offset) + " CROSS JOIN LATERAL (" +
-		"SELECT " + f.columns() + " FROM platform_verbs v WHERE true" + stretch(where, "0::bigint", limit+" + "+offset) + ") v" + order + head + ")"
+		"SELECT " + f.sharedColumns() + " FROM platform_verbs v WHERE true" + stretch(where, "0::bigint", limit+" + "+offset) + ") v" + order + head + ")"
 	return statement{"SELECT v.* FROM (" + own + " UNION ALL " + shared + ") v" + page, c.args}
 }
 
@@ -163,7 +175,7 @@ func (f Filter) partsSQL(c *clauses, where, limit, offset string) statement {
 	own, shared := stretch(some(f.reach.own), offset, to), stretch(some(f.reach.shared), offset, to)
 	return statement{"SELECT v.* FROM " + parts + " CROSS JOIN LATERAL (" +
 		"(SELECT " + f.columns() + " FROM verbs v WHERE NOT part.shared AND v.tenant_id = $1" + own + ") UNION ALL " +
-		"(SELECT " + f.columns() + " FROM platform_verbs v WHERE part.shared" + shared + ")) v" + f.order() + " LIMIT " + limit, c.args}
+		"(SELECT " + f.sharedColumns() + " FROM platform_verbs v WHERE part.shared" + shared + ")) v" + f.order() + " LIMIT " + limit, c.args}
 }
 
 // parts selects the providers that the verbs from one place to another of the page order are

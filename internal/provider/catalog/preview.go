@@ -29,6 +29,7 @@ func (c *Catalog) Preview(ctx context.Context, who actor.Actor, in Import) (Prov
 		}
 		said.Suggestions, said.SuggestionsTotal = st.Notes.Suggestions, st.Notes.SuggestionsTotal
 		st.Notes = said.complete(was, st.verbs, changes, maxNotesShown)
+		st.Notes.quarantined(st.quarantine.marks, maxNotesShown)
 		return errPreviewed
 	})
 	if !errors.Is(err, errPreviewed) {

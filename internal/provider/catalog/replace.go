@@ -71,6 +71,9 @@ func (c *Catalog) Import(ctx context.Context, who actor.Actor, in Import) (Provi
 		if err != nil {
 			return err
 		}
+		if err := c.tellQuarantine(ctx, tx, who, st, was); err != nil {
+			return err
+		}
 		if in.Also != nil {
 			if err := in.Also(ctx, tx); err != nil {
 				return err
@@ -107,13 +110,18 @@ func (c *Catalog) replace(ctx context.Context, tx pgx.Tx, who actor.Actor, st *s
 		return known{}, nil, err
 	}
 	st.keepRisks(was)
-	changes = compare(was, st.Provider, st.verbs)
+	compared := compare(was, st.Provider, st.verbs)
+	changes = compared.found
 	if who.Kind != actor.User {
 		if err := refused(changes); err != nil {
 			return known{}, nil, err
 		}
 	}
+	if st.quarantine, err = c.quarantined(ctx, tx, st.tenant, st.Slug, &was, st.verbs, compared.diffs); err != nil {
+		return known{}, nil, err
+	}
 	st.Notes = st.Notes.complete(was, st.verbs, changes, maxNotesStored)
+	st.Notes.quarantined(st.quarantine.marks, maxNotesStored)
 	if st.row.Report, err = json.Marshal(st.Notes); err != nil {
 		return known{}, nil, fmt.Errorf("catalog: encode the report: %w", err)
 	}
@@ -130,7 +138,8 @@ type storing struct {
 	parts  [][]byte // of the document
 	update *Update
 
-	kept *Corrections
+	kept       *Corrections
+	quarantine *quarantine
 }
 
 // storing checks and encodes all of an import before its transaction begins.
@@ -161,7 +170,7 @@ func (c *Catalog) store(ctx context.Context, tx pgx.Tx, st *storing, was known) 
 		return fmt.Errorf("catalog: store a provider: %w", err)
 	}
 	st.CreatedAt, st.UpdatedAt, st.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
-	if err := c.replaceVerbs(ctx, tx, st.tenant, st.Slug, st.verbs, st.asks); err != nil {
+	if err := c.replaceVerbs(ctx, tx, st.tenant, st.Slug, st.verbs, st.asks, st.quarantine.marks); err != nil {
 		return err
 	}
 	if err := c.remember(ctx, tx, st.tenant, st.Slug, was.verbs, st.verbs); err != nil {
@@ -189,12 +198,20 @@ func (p Provider) check(verbs []verb.Definition) error {
 	return nil
 }
 
-func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, verbs []verb.Definition, asks asked) error {
+func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, verbs []verb.Definition, asks asked, marks map[string]verb.Quarantine) error {
 	if err := c.q.DeleteVerbs(ctx, tx, dbsqlc.DeleteVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
 		return fmt.Errorf("catalog: remove the old verbs: %w", err)
 	}
 	for rows := range slices.Chunk(inPageOrder(verbs), insertRows) {
-		if err := c.q.InsertVerbs(ctx, tx, insertParams(tenant, slug, rows, asks)); err != nil {
+		arg := insertParams(tenant, slug, rows, asks)
+		for _, d := range rows {
+			mark, err := storedMark(marks, d.Name)
+			if err != nil {
+				return err
+			}
+			arg.Quarantines = append(arg.Quarantines, mark)
+		}
+		if err := c.q.InsertVerbs(ctx, tx, arg); err != nil {
 			return fmt.Errorf("catalog: store verbs: %w", err)
 		}
 	}
@@ -223,14 +240,17 @@ func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug stri
 		if err := c.expect(ctx, tx, who.TenantID, slug, expect); err != nil {
 			return err
 		}
-		verbs, err := c.presentVerbs(ctx, tx, who.TenantID, slug)
+		was, err := c.known(ctx, tx, who.TenantID, slug)
 		if err != nil {
+			return err
+		}
+		if _, err := c.quarantined(ctx, tx, who.TenantID, slug, &was, nil, nil); err != nil {
 			return err
 		}
 		if err := c.q.RememberProvider(ctx, tx, dbsqlc.RememberProviderParams{Now: c.now(), TenantID: who.TenantID, Slug: slug}); err != nil {
 			return fmt.Errorf("catalog: remember a provider: %w", err)
 		}
-		if err := c.remember(ctx, tx, who.TenantID, slug, verbs, nil); err != nil {
+		if err := c.remember(ctx, tx, who.TenantID, slug, was.verbs, nil); err != nil {
 			return err
 		}
 		n, err := c.q.DeleteProvider(ctx, tx, dbsqlc.DeleteProviderParams{TenantID: who.TenantID, Slug: slug})

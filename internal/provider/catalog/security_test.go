@@ -53,7 +53,7 @@ func TestImportByKeyChangesNoSecurity(t *testing.T) {
 			}
 			known.verbs = []knownVerb{k}
 			var got []string
-			for _, c := range compare(known, Provider{BaseURL: shopURL, Domain: "shop", Auth: known.auth}, []verb.Definition{secured(tt.now)}) {
+			for _, c := range compare(known, Provider{BaseURL: shopURL, Domain: "shop", Auth: known.auth}, []verb.Definition{secured(tt.now)}).found {
 				got = append(got, c.What)
 				require.True(t, c.needsUser)
 				require.NotEmpty(t, c.message())
@@ -79,7 +79,7 @@ func TestImportByKeySendsSecretsToNoNewPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop", Auth: was.auth}, []verb.Definition{secured(tt.security)}) {
+			for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop", Auth: was.auth}, []verb.Definition{secured(tt.security)}).found {
 				got = append(got, c.What)
 				require.NotEmpty(t, c.message())
 			}

@@ -106,6 +106,9 @@ const (
 	ProviderDeleted  Action = "provider.deleted"
 	ProviderEnabled  Action = "provider.enabled"
 	ProviderDisabled Action = "provider.disabled"
+	VerbQuarantined  Action = "verb.quarantined"
+	VerbAccepted     Action = "verb.accepted"
+	VerbReleased     Action = "verb.released"
 
 	APIKeyCreated Action = "api_key.created"
 	APIKeyUpdated Action = "api_key.updated"
@@ -277,6 +280,9 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{ProviderDeleted, SubjectProvider, "A provider was removed from the catalog.", ""},
 		{ProviderEnabled, SubjectProvider, "The tenant may call the platform's provider from now on.", ""},
 		{ProviderDisabled, SubjectProvider, "The tenant may no longer call the platform's provider.", ""},
+		{VerbQuarantined, SubjectProvider, "An import changed a verb that a policy, a Map or an agent names. Its calls are blocked until a user accepts it. The details have the changes and what names it.", "verb.quarantined"},
+		{VerbAccepted, SubjectProvider, "A user accepted the new form of a quarantined verb. The details have what changed.", ""},
+		{VerbReleased, SubjectProvider, "An import ended the quarantine of a verb. The details say whether it restored the accepted form; otherwise nothing names the verb.", ""},
 
 		{APIKeyCreated, SubjectAPIKey, "An API key was created.", ""},
 		{APIKeyUpdated, SubjectAPIKey, "An API key changed. The details have the changed fields as they are now. A migration took the permissions that lead to calls from keys that also manage what governs them.", ""},

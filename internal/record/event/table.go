@@ -122,6 +122,9 @@ func Types() []Spec { //nolint:funlen // a table
 		{BudgetExhausted, "A budget is used up, or a call did not fit into what is left. Once for each month and budget, within seconds.", Event{Body: BudgetUsedUp{Budget{
 			Measure: "model_tokens", APIKeyID: key, Month: "2026-01", Limit: 1_000_000, Used: 999_900, ResetsAt: until,
 		}}}},
+		{VerbQuarantined, "An import changed verbs that policies, Maps or agents name. Their calls are blocked until a user accepts them.", Event{Body: Quarantined{
+			Provider: "shop", Verbs: []string{"shop:create_refund"}, Total: 1, ImportedBy: "key:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a91",
+		}}},
 		{CustomAny, "Software of the tenant sent it, by `POST /v1/events`. The type begins with `custom.`, and the sender chooses the rest.", Event{Body: Custom{
 			kind: "custom.order_shipped", ID: "shipment-17", SentBy: "key:0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a91", Correlate: "order-2026-0001", Data: json.RawMessage(`{"order":"ord_77","carrier":"post"}`),
 		}}},

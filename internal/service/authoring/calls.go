@@ -33,6 +33,7 @@ const (
 	ruleNotConnected = "not_connected"
 	ruleNotJudged    = "governance_not_judged"
 	ruleUnknownTool  = "unknown_tool"
+	ruleQuarantined  = "quarantined"
 )
 
 // judgeTime bounds the work of governance on all calls of a definition. A policy can take half a
@@ -162,12 +163,19 @@ func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definit
 				Message: "No active credential of " + seen.Name.Provider + " has what the call needs: " + credential.SecurityText(seen.Security) + ". Store one with POST /v1/credentials.",
 			})
 		}
+		if q := seen.Quarantine; q != nil {
+			r.Warnings = append(r.Warnings, mapdef.Fault{
+				Path: c.at + "/verb", Rule: ruleQuarantined, Message: "Governance blocks each call. " + governance.QuarantineVerdict(seen.Name, *q).Reason,
+			})
+		}
 		if seen.Operation == verb.Write && seen.Idempotency == verb.IdempotencyNone {
 			r.Errors = append(r.Errors, c.retry...)
 		}
 		if sch := schemas[seen.SchemaHash]; sch != nil {
 			c.check(sch, r)
-			j.look(c, seen, sch, r)
+			if seen.Quarantine == nil {
+				j.look(c, seen, sch, r)
+			}
 		}
 	}
 	return nil

@@ -1,0 +1,37 @@
+package mapdef
+
+import (
+	"maps"
+	"slices"
+
+	"agentruntime/internal/kernel/verb"
+)
+
+// Verbs returns the verbs that a definition names, each once and in order: those of its verb steps and
+// compensations, and the tools of its agent steps that are no pattern.
+func (d *Definition) Verbs() []string {
+	names := map[string]bool{}
+	add := func(name string) {
+		if _, err := verb.Parse(name); err == nil {
+			names[name] = true
+		}
+	}
+	see := func(s *Step) {
+		if s.Compensate != nil {
+			add(s.Compensate.Verb)
+		}
+		switch do := s.Do.(type) {
+		case *DoVerb:
+			add(do.Verb)
+		case *DoAgent:
+			for _, tool := range do.Tools {
+				add(tool)
+			}
+		}
+	}
+	Walk(d.Steps, see)
+	Walk(d.OnFailure, see)
+	list := slices.AppendSeq(make([]string, 0, len(names)), maps.Keys(names))
+	slices.Sort(list)
+	return list
+}
