@@ -53,16 +53,16 @@ func TestSwaggerCallsArriveAsTheirDocumentSays(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		got = r.Method + " " + r.URL.RequestURI()
+		lines := []string{r.Method + " " + r.URL.RequestURI()}
 		for _, name := range []string{"Content-Type", "Accept", "X-Trace", "X-Client"} {
 			if value := r.Header.Get(name); value != "" {
 				if before, boundary, is := strings.Cut(value, "boundary="); is {
 					value, body = before+"boundary=B", bytes.ReplaceAll(body, []byte(boundary), []byte("B"))
 				}
-				got += "\n" + name + ": " + value
+				lines = append(lines, name+": "+value)
 			}
 		}
-		got += "\n" + strings.ReplaceAll(string(body), "\r\n", "\n")
+		got = strings.Join(append(lines, strings.ReplaceAll(string(body), "\r\n", "\n")), "\n")
 	}))
 	defer server.Close()
 	const pdf = "Accept: application/json"

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -81,12 +82,13 @@ func TestImportTakesAVersionThatIsANumberInYAML(t *testing.T) {
 
 func TestImportRefusesYAML(t *testing.T) {
 	t.Parallel()
-	bomb := "a0: &a0 [lol]\n"
-	for i := byte('1'); i <= '9'; i++ {
-		bomb += "a" + string(i) + ": &a" + string(i) + " [" + strings.Repeat("*a"+string(i-1)+", ", 10) + "]\n"
+	var bomb strings.Builder
+	bomb.WriteString("a0: &a0 [lol]\n")
+	for i := 1; i <= 9; i++ {
+		fmt.Fprintf(&bomb, "a%d: &a%d [%s]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10))
 	}
 	for name, tc := range map[string]struct{ doc, path, message string }{
-		"billion laughs":         {bomb, "/openapi", "at most 26214400 bytes of JSON"},
+		"billion laughs":         {bomb.String(), "/openapi", "at most 26214400 bytes of JSON"},
 		"a name twice":           {"openapi: 3.1.0\nopenapi: 3.1.0\n", "/openapi", "twice (line 2)"},
 		"an alias cycle":         {"openapi: &a [*a]\n", "/openapi/openapi/0", "around it (line 1)"},
 		"a huge number":          {"openapi: 1e999999999\n", "/openapi/openapi", "exponent"},

@@ -87,12 +87,16 @@ func TestFetchTakesTheFilesOfItsHost(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, im.Verbs, 1)
 	require.Contains(t, string(im.Verbs[0].Schema), "9007199254740993")
-	reasons := ""
+	var reasons []string
 	for _, r := range im.Rejected {
-		reasons += r.Operation + ": " + strings.TrimPrefix(r.Reason, "a parameter cannot be read: ") + "\n"
+		reasons = append(reasons, r.Operation+": "+strings.TrimPrefix(r.Reason, "a parameter cannot be read: "))
 	}
-	require.Equal(t, "GET /b: a reference points to nothing\nGET /c: the file v1/none.yaml could not be fetched: the server answers 404\n"+
-		"GET /d: a reference leads to another host: https://elsewhere.example\nGET /e: the file v1/moved.yaml could not be fetched: it is redirected\n", reasons)
+	require.Equal(t, []string{
+		"GET /b: a reference points to nothing",
+		"GET /c: the file v1/none.yaml could not be fetched: the server answers 404",
+		"GET /d: a reference leads to another host: https://elsewhere.example",
+		"GET /e: the file v1/moved.yaml could not be fetched: it is redirected",
+	}, reasons)
 }
 
 // A document without other files is kept as it was fetched.
