@@ -149,7 +149,7 @@ func TestSwaggerKeepsSecurityExtensionsAndReports(t *testing.T) {
 		return plan.Security
 	}
 	require.Equal(t, verb.Security{{{Name: "api_key", Type: "api_key", In: "header", Wire: "X-Pet-Key"}}}, security(im, "find_pets"))
-	require.Equal(t, verb.Security{{{Name: "petstore_auth", Type: "oauth2"}}}, security(im, "add_pet"))
+	require.Equal(t, verb.Security{{{Name: "petstore_auth", Type: "oauth2", Scopes: "write:pets"}}}, security(im, "add_pet"))
 	require.Equal(t, verb.Security{{}}, security(im, "get_pet"))
 	gone := verbNamed(t, im, "delete_pet")
 	require.Equal(t, verb.RiskMedium, gone.Risk)
