@@ -192,7 +192,7 @@ func TestMalformedPolicyIsRefused(t *testing.T) {
 		"empty field":              {block(`,"verbMatchers":[{"provider":"","operation_type":"write"}]`), "/verbMatchers/0/provider"},
 		"unknown operation":        {block(`,"verbMatchers":[{"provider":"shop","operation_type":"delete"}]`), "/verbMatchers/0/operation_type"},
 		"two names of one field":   {block(`,"verbMatchers":[{"risk_level":"low","riskLevel":"low"}]`), "/verbMatchers/0/riskLevel"},
-		"misspelt except":          {block(`,"match":{"exept":[{"verb":"shop:*"}]}`), "/match/exept"},
+		"another name of except":   {block(`,"match":{"exception":[{"verb":"shop:*"}]}`), "/match/exception"},
 		"except at the top":        {block(`,"except":[{"verb":"shop:*"}]`), "/except"},
 		"except as an object":      {block(`,"match":{"except":{"verb":"shop:*"}}`), "/match/except"},
 		"misspelt in except":       {block(`,"match":{"except":[{"verbs":"shop:*"}]}`), "/match/except/0/verbs"},

@@ -104,7 +104,10 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Two policies that say the same: one of them does nothing.
+// Two policies that say the same: one of them does nothing. The cases come one after the other, since
+// each would be a duplicate of another's.
+//
+//nolint:tparallel,paralleltest // see above
 func TestSamePolicyTwiceIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -22,7 +22,10 @@ func (p Policy) Says() string {
 	if p.Action == ActionRequireApproval {
 		rule := p.Approval
 		slices.SortFunc(rule.Approvers, func(a, b Approver) int { return strings.Compare(string(a.Type)+a.Value, string(b.Type)+b.Value) })
-		text, _ := json.Marshal(rule) // texts, numbers and booleans
+		text, err := json.Marshal(rule)
+		if err != nil {
+			panic(err) // texts, numbers and booleans always encode
+		}
 		parts = append(parts, string(text))
 	}
 	return joined(parts)
@@ -66,6 +69,9 @@ func (c Condition) says(groups int) string {
 	if value, err := strictjson.Canonical(c.Value); err == nil {
 		c.Value = value
 	}
-	text, _ := json.Marshal(c) // fails for a value that is no JSON, which is not stored
+	text, err := json.Marshal(c)
+	if err != nil { // the value is no JSON, and so equals no other
+		return joined([]string{c.Field, string(c.Operator), string(c.Value)})
+	}
 	return string(text)
 }

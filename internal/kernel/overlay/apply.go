@@ -81,7 +81,7 @@ func (r *run) apply(a action) (found bool, f *Fault) {
 func (r *run) find(path, at string) ([]*place, *Fault) {
 	q, err := parsePath(path, r.b)
 	if err != nil {
-		return nil, &Fault{at, "jsonpath", err.Error()}
+		return nil, &Fault{at, "jsonpath", sentence(err)}
 	}
 	return selectPlaces(q, r.root, r.b), nil
 }

@@ -22,7 +22,9 @@ const (
 )
 
 // Fault is what is wrong with an overlay. Path is a JSON pointer in it.
-type Fault struct{ Path, Rule, Message string }
+type Fault struct { //nolint:errname // named like the faults of rules
+	Path, Rule, Message string
+}
 
 // Error implements error.
 func (f *Fault) Error() string { return f.Path + ": " + f.Message }
@@ -160,9 +162,15 @@ func (r *reader) path(at string, value any) string {
 		return ""
 	}
 	if _, err := parsePath(text, nil); err != nil {
-		r.fail(at, "jsonpath", "%s", err.Error())
+		r.fail(at, "jsonpath", "%s", sentence(err))
 	}
 	return text
+}
+
+// sentence returns an error as a message to users.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // escape writes a name as a token of a JSON pointer.

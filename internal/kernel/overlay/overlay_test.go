@@ -43,8 +43,10 @@ func TestActionsChangeTheDocument(t *testing.T) {
 	t.Parallel()
 	const doc = `{"info":{"title":"Old","n":9007199254740993},"tags":[{"name":"a"},{"name":"b"},{"name":"c"}],"paths":{"/x":{"get":{"tags":["r"]},"post":{}},"/y":{"get":{"deprecated":true}}}}`
 	for name, c := range map[string]struct{ version, actions, want string }{
-		"objects are merged": {"1.0.0", `{"target":"$.info","update":{"title":"New","contact":{"name":"Me"}}}`,
-			strings.Replace(doc, `"title":"Old"`, `"title":"New","contact":{"name":"Me"}`, 1)},
+		"objects are merged": {
+			"1.0.0", `{"target":"$.info","update":{"title":"New","contact":{"name":"Me"}}}`,
+			strings.Replace(doc, `"title":"Old"`, `"title":"New","contact":{"name":"Me"}`, 1),
+		},
 		"arrays within are joined":    {"1.0.0", `{"target":"$.paths['/x']","update":{"get":{"tags":["s"]}}}`, strings.Replace(doc, `["r"]`, `["r","s"]`, 1)},
 		"an entry is appended":        {"1.0.0", `{"target":"$.tags","update":{"name":"d"}}`, strings.Replace(doc, `{"name":"c"}`, `{"name":"c"},{"name":"d"}`, 1)},
 		"entries are appended":        {"1.1.0", `{"target":"$.tags","update":[{"name":"d"},{"name":"e"}]}`, strings.Replace(doc, `{"name":"c"}`, `{"name":"c"},{"name":"d"},{"name":"e"}`, 1)},

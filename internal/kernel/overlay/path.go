@@ -55,7 +55,7 @@ func parsePath(text string, b *budget) (*spec.PathQuery, error) {
 	*reg.Get("length") = *spec.Extension("length", spec.FuncValue, checkOne, f.length)
 	parsed, err := jsonpath.NewParser(jsonpath.WithRegistry(reg)).Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("It is not a JSONPath: %s.", strings.TrimPrefix(err.Error(), "jsonpath: ")) //nolint:revive,staticcheck // a message to users
+		return nil, fmt.Errorf("it is not a JSONPath: %s", strings.TrimPrefix(err.Error(), "jsonpath: "))
 	}
 	for _, segment := range parsed.Query().Segments() {
 		for _, s := range segment.Selectors() {
@@ -146,7 +146,7 @@ func (f functions) length(args []spec.PathValue) spec.PathValue {
 // widthOf returns how often one test of the filter may look at all of what it tests; 0 where it
 // looks at single places only. It refuses filters whose cost no bound of that kind covers.
 func widthOf(filter *spec.FilterSelector) (int, error) {
-	const refuse = "It has a filter that is too costly: %s."
+	const refuse = "it has a filter that is too costly: %s"
 	// The canonical text has names in quotes, and each selector in brackets.
 	var open []byte
 	queries, descents, nested, wide := 0, 0, 0, 0
