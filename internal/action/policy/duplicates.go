@@ -31,7 +31,7 @@ func (l *look) duplicates(ctx context.Context) error {
 			if other, err := decode(row.Document); err != nil || other.Says() != says {
 				continue
 			}
-			l.warn(Duplicate, "The policy %q (%s) has the same matchers, conditions and action.", row.Name, row.ID)
+			l.warn(Duplicate, "The policy %q (%s) has the same matchers, look-ups, conditions and action.", row.Name, row.ID)
 			if found++; found == duplicatesShown {
 				return nil
 			}

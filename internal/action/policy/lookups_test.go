@@ -13,7 +13,7 @@ import (
 
 func looksUp(verbName string, lookups ...governance.Lookup) policy.Draft {
 	if len(lookups) == 0 {
-		lookups = []governance.Lookup{{Name: "order", Verb: verbName, Args: json.RawMessage(`{"order_id": {"field": "args.order_id"}}`)}}
+		lookups = []governance.Lookup{{Name: "order", Verb: verbName, Args: json.RawMessage(`{"order_id":{"field":"args.order_id"}}`)}}
 	}
 	return policy.Draft{
 		Name: "Looks up", Action: "block", Matchers: verbs("shop:create_refund"), Lookups: lookups,

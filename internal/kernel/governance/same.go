@@ -10,14 +10,14 @@ import (
 )
 
 // Says returns a text that two policies share if they ask for the same about the same calls: the
-// same matchers, conditions and action, and approvals by the same people. The order of entries
+// same matchers, look-ups, conditions and action, and approvals by the same people. The order of entries
 // does not count, nor whether a matcher has a type or a field. Names, modes and priorities do
 // not either. Two policies with different texts may still mean the same.
 func (p Policy) Says() string {
 	p = Normalize(p)
 	parts := []string{
 		"any", saysOf(p.Matchers), "all", saysOf(p.Match.All), "except", saysOf(p.Match.Except),
-		"if", conditionsSay(p.Conditions, 0), "then", string(p.Action),
+		"look", lookupsSay(p.Lookups), "if", conditionsSay(p.Conditions, 0), "then", string(p.Action),
 	}
 	if p.Action == ActionRequireApproval {
 		rule := p.Approval
@@ -50,6 +50,18 @@ func saysOf(list []Matcher) string {
 	texts := make([]string, len(list))
 	for i, m := range list {
 		texts[i] = joined(m.ByField().Words())
+	}
+	return set(texts)
+}
+
+func lookupsSay(list []Lookup) string {
+	texts := make([]string, len(list))
+	for i, l := range list {
+		args := l.Args
+		if canonical, err := strictjson.Canonical(args); err == nil {
+			args = canonical
+		}
+		texts[i] = joined([]string{l.Name, l.Verb, string(args)})
 	}
 	return set(texts)
 }
