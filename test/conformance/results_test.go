@@ -2,13 +2,13 @@
 
 package conformance
 
+import "maps"
+
 // results brings about the forms of results, after runs.
 func (j *journey) results() {
 	list := func(more object) object {
 		body := object{"verb": "shop:list_orders", "args": object{}, "execution_id": "results-1"}
-		for name, value := range more {
-			body[name] = value
-		}
+		maps.Copy(body, more)
 		return body
 	}
 	j.post(j.key, 200, run, list(object{"fields": "[.. | numbers] | length"}))

@@ -166,7 +166,7 @@ func (d *document) secrets(t *testing.T) map[string]any {
 	t.Helper()
 	var doc struct {
 		Components struct {
-			SecuritySchemes map[string]struct{ Type, Scheme string } `json:"securitySchemes"`
+			SecuritySchemes map[string]struct{ Type, Scheme string } `json:"securitySchemes"` //nolint:tagliatelle // OpenAPI's name
 		} `json:"components"`
 	}
 	require.NoError(t, json.Unmarshal(d.raw, &doc))

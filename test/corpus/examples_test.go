@@ -211,7 +211,7 @@ func at(doc node, text json.RawMessage) (n node) {
 		return n
 	}
 	n = doc
-	for _, step := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+	for step := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
 		var next node
 		_ = json.Unmarshal(n[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)], &next)
 		n = next

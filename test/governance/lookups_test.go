@@ -12,7 +12,10 @@ import (
 )
 
 // pendingOnly is the policy of docs/retail-policies.md about the status of an order.
-func pendingOnly(t *testing.T) m { return retailPolicies(t)["Only pending orders change"] }
+func pendingOnly(t *testing.T) m {
+	t.Helper()
+	return retailPolicies(t)["Only pending orders change"]
+}
 
 // shopOf connects a shop to a tenant of its own.
 func shopOf(t *testing.T) (*world, *retail) {

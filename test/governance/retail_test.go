@@ -135,8 +135,10 @@ func TestRulesOfARetailAgent(t *testing.T) {
 		"Only the customer's own orders": {
 			[]call{{"cancel_pending_order", cancel, ann}, {"get_order_details", m{"order_id": "#W0000003"}, ann}},
 			[]call{
-				{"cancel_pending_order", with(cancel, m{"order_id": "#W0000003"}), ann}, {"cancel_pending_order", cancel, m{}},
-				{"cancel_pending_order", with(cancel, m{"order_id": "#W9999999"}), ann}, {"cancel_pending_order", m{"reason": "x"}, ann},
+				{"cancel_pending_order", with(cancel, m{"order_id": "#W0000003"}), ann},
+				{"cancel_pending_order", cancel, m{}},
+				{"cancel_pending_order", with(cancel, m{"order_id": "#W9999999"}), ann},
+				{"cancel_pending_order", m{"reason": "x"}, ann},
 			},
 		},
 		"As many new items as old ones": {

@@ -246,16 +246,22 @@ func TestMatchersThatNarrowFindTheirVerbsOnly(t *testing.T) {
 	}{
 		{"writes of a provider", m{"verbMatchers": []m{{"provider": slug, "operation_type": "write"}}}, []string{lowWrite, mediumWrite}, []string{lowRead}},
 		{
-			"an intersection", m{"match": m{"all": []m{{"type": "provider", "value": slug}, {"riskLevel": "LOW"}}}},
-			[]string{lowWrite, lowRead}, []string{mediumWrite},
+			"an intersection",
+			m{"match": m{"all": []m{{"type": "provider", "value": slug}, {"riskLevel": "LOW"}}}},
+			[]string{lowWrite, lowRead},
+			[]string{mediumWrite},
 		},
 		{
-			"all of a provider except some", m{"verbMatchers": []m{{"type": "provider", "value": slug}}, "match": m{"except": []m{{"verb": slug + ":low_*"}}}},
-			[]string{mediumWrite}, []string{lowWrite, lowRead},
+			"all of a provider except some",
+			m{"verbMatchers": []m{{"type": "provider", "value": slug}}, "match": m{"except": []m{{"verb": slug + ":low_*"}}}},
+			[]string{mediumWrite},
+			[]string{lowWrite, lowRead},
 		},
 		{
-			"everything except reads of a provider", m{"match": m{"except": []m{{"provider": slug, "operation_type": "read"}}}},
-			[]string{lowWrite, mediumWrite}, []string{lowRead},
+			"everything except reads of a provider",
+			m{"match": m{"except": []m{{"provider": slug, "operation_type": "read"}}}},
+			[]string{lowWrite, mediumWrite},
+			[]string{lowRead},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

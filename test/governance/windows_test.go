@@ -2,6 +2,7 @@ package governance
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 
@@ -18,15 +19,13 @@ func windowOf(window m, operator string, value any) m {
 func (w *world) callFor(customer, verb string, args m, executionID string, more ...m) rig.Answer {
 	body := m{"verb": verb, "args": args, "execution_id": executionID, "metadata": m{"customer_id": customer}}
 	for _, one := range more {
-		for k, v := range one {
-			body[k] = v
-		}
+		maps.Copy(body, one)
 	}
 	return w.send(body)
 }
 
-func (w *world) limitFor(name, verb string, c m) string {
-	return w.policy(with(rule(name, "block", verb), m{"conditions": []m{c}}))
+func (w *world) limitFor(name string, c m) {
+	w.policy(with(rule(name, "block", mediumWrite), m{"conditions": []m{c}}))
 }
 
 var perCustomer = m{"by": "customer_id", "per": "1h", "sum": "args.amount"}
@@ -37,7 +36,7 @@ func TestSumOfAWindowLimitsWhatACustomerGets(t *testing.T) {
 	// It counts since before the policy existed, and what was blocked, rejected or only tried does not.
 	succeeded(t, w.callFor("c1", mediumWrite, m{"id": "before", "amount": 1000.5}, "before"))
 	succeeded(t, w.callFor("c1", mediumWrite, m{"id": "tried", "amount": 4000}, "tried", m{"dryRun": true}))
-	w.limitFor("at most 5,000 an hour", mediumWrite, windowOf(perCustomer, "greater", 5000))
+	w.limitFor("at most 5,000 an hour", windowOf(perCustomer, "greater", 5000))
 	evaluate := func(amount any) evaluated {
 		var e evaluated
 		w.Runtime.Do(http.MethodPost, "/v1/runtime/governance/evaluate",
@@ -58,24 +57,24 @@ func TestSumOfAWindowLimitsWhatACustomerGets(t *testing.T) {
 	require.Contains(t, e.Error.Message, "it is null")
 	e = refused(t, w.callFor("c3", mediumWrite, m{"id": "whole"}, "whole"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
 	require.Contains(t, e.Error.Message, "the call lacks it")
-	require.Len(t, w.bank.of("large"), 0)
+	require.Empty(t, w.bank.of("large"))
 }
 
 func TestCallThatHadNoEffectLeavesTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.limitFor("once per order", mediumWrite, windowOf(m{"by": "args.note", "per": "30d", "count": true}, "greater", 1))
+	w.limitFor("once per order", windowOf(m{"by": "args.note", "per": "30d", "count": true}, "greater", 1))
 	// The bank's rate limit refuses the first attempt: it leaves the window, and the next one is in it.
 	succeeded(t, w.Runtime.Run(mediumWrite, m{"id": "later", "note": "order-1", "mode": modeLater}, "later"))
 	refused(t, w.Runtime.Run(mediumWrite, m{"id": "again", "note": "order-1"}, "again"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
 	succeeded(t, w.Runtime.Run(mediumWrite, m{"id": "other", "note": "order-2"}, "other"))
-	require.Len(t, w.bank.of("again"), 0)
+	require.Empty(t, w.bank.of("again"))
 }
 
 func TestCallBeforeAnotherHasSucceededIsBlocked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.limitFor("verify first", mediumWrite, windowOf(
+	w.limitFor("verify first", windowOf(
 		m{"by": "session.id", "per": "1d", "count": true, "matching": []m{{"type": "verb", "value": lowWrite}}}, "equals", 0))
 	inSession := func(verb, call, mode string) rig.Answer {
 		return w.send(m{"verb": verb, "args": m{"id": call, "mode": mode}, "execution_id": call, "session_id": "s1"})
@@ -96,7 +95,8 @@ func TestHeldCallCountsWhenItIsSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.policy(with(rule("more than 100 needs approval", "require_approval", mediumWrite), m{"conditions": []m{
-		windowOf(m{"by": "args.note", "per": "1h", "sum": "args.amount"}, "greater", 100)}}))
+		windowOf(m{"by": "args.note", "per": "1h", "sum": "args.amount"}, "greater", 100),
+	}}))
 	hold := func(call string) string { return w.hold(mediumWrite, m{"id": call, "note": "n", "amount": 90}, call) }
 	succeeded(t, w.Runtime.Run(mediumWrite, m{"id": "first", "note": "n", "amount": 50}, "first"))
 	one := hold("one")
@@ -112,7 +112,7 @@ func TestHeldCallCountsWhenItIsSent(t *testing.T) {
 func TestCallsAtOnceNeverExceedAWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.limitFor("at most 5,000 an hour", mediumWrite, windowOf(perCustomer, "greater", 5000))
+	w.limitFor("at most 5,000 an hour", windowOf(perCustomer, "greater", 5000))
 	windowRounds(t, w, 30, w.callFor)
 }
 

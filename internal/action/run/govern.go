@@ -52,7 +52,7 @@ func (s *Service) Govern(ctx context.Context, ref flow.RunRef) (flow.Step, error
 	if need := lookups(err); need != nil {
 		// The send step makes them: they may take long.
 		s.carried.addClaim(need.read)
-		return flow.Step{State: StateClaimed}, nil
+		return flow.Step{State: StateClaimed}, nil //nolint:nilerr // the error says what the run needs
 	}
 	if err != nil || n.send == nil {
 		return n.step, err
@@ -157,7 +157,7 @@ func (s *Service) admit(ctx context.Context, ref flow.RunRef) (next, error) {
 	case p.run.State == StateClaimed && p.run.expired(s.d.Now()) && !p.waitsForLift():
 		return stop(s.expire(ctx, p))
 	case p.needsLookups():
-		return next{}, &lookupsNeeded{p}
+		return next{}, &lookupsNeededError{p}
 	case p.run.ApprovalID != nil:
 		return s.recheck(ctx, p)
 	default:

@@ -37,14 +37,14 @@ const (
 	lookupRounds = 8
 )
 
-// lookupsNeeded says that a claimed run cannot be judged before its look-ups are made.
-type lookupsNeeded struct{ prepared }
+// lookupsNeededError says that a claimed run cannot be judged before its look-ups are made.
+type lookupsNeededError struct{ prepared }
 
-func (*lookupsNeeded) Error() string { return "run: look-ups are needed" }
+func (*lookupsNeededError) Error() string { return "run: look-ups are needed" }
 
 // lookups returns what the error asks for, nil where it is another one.
-func lookups(err error) *lookupsNeeded {
-	var n *lookupsNeeded
+func lookups(err error) *lookupsNeededError {
+	var n *lookupsNeededError
 	errors.As(err, &n)
 	return n
 }
@@ -63,7 +63,7 @@ type lookedUp struct {
 
 // lookUp makes the look-ups of a run and keeps their answers in its row. Done is set in the step where
 // the run has ended instead.
-func (s *Service) lookUp(ctx context.Context, n *lookupsNeeded) (flow.Step, error) {
+func (s *Service) lookUp(ctx context.Context, n *lookupsNeededError) (flow.Step, error) {
 	revoked, err := s.keyRevoked(ctx, n.run)
 	if err != nil {
 		return flow.Step{}, err
@@ -102,7 +102,7 @@ func (s *Service) lookUpOne(ctx context.Context, p prepared, l governance.Lookup
 	if err != nil || why != "" {
 		return p.lookedUp(l, t, governance.Answer{Failure: why}), err
 	}
-	release, err := s.lookupShare(ctx, p.run, l.Verb.Provider)
+	release, err := s.lookupShare(p.run, l.Verb.Provider) //nolint:contextcheck // waiting ends with the process, not with the step
 	if err != nil {
 		return lookedUp{}, err
 	}
@@ -128,7 +128,7 @@ func (s *Service) mayLookUp(ctx context.Context, r Run, t Target, l governance.L
 	case len(t.Check(l.Args)) > 0:
 		return governance.LookupArgs, nil
 	case t.Connected() != nil:
-		return governance.LookupNotConnected, nil
+		return governance.LookupNotConnected, nil //nolint:nilerr // that it is not connected is the result
 	}
 	// It sees each kill switch whose caller has an answer, and the circuit.
 	stopped, err := s.isStopped(ctx, r, l.Verb)
@@ -139,13 +139,13 @@ func (s *Service) mayLookUp(ctx context.Context, r Run, t Target, l governance.L
 }
 
 // lookupShare waits for a place of the run's tenant at the provider, as an attempt does.
-func (s *Service) lookupShare(ctx context.Context, r Run, provider string) (release func(), err error) {
+func (s *Service) lookupShare(r Run, provider string) (release func(), err error) {
 	if release, free := s.sends.Try(r.TenantID.String(), provider); free {
 		return release, nil
 	}
 	waiting, stop := s.turnOf(r)
 	defer stop()
-	release, err = s.sends.Take(waiting, r.TenantID.String(), provider) //nolint:contextcheck // waiting ends with the process, not with the step
+	release, err = s.sends.Take(waiting, r.TenantID.String(), provider)
 	if err != nil {
 		return nil, fmt.Errorf("run: a place for a look-up: %w", err)
 	}
@@ -214,7 +214,7 @@ func (p prepared) lookedUp(l governance.LookupCall, t Target, a governance.Answe
 }
 
 // keepAnswers commits the answers with their audit records and what was seen of the providers.
-func (s *Service) keepAnswers(ctx context.Context, n *lookupsNeeded, made []lookedUp) error {
+func (s *Service) keepAnswers(ctx context.Context, n *lookupsNeededError, made []lookedUp) error {
 	r := n.run
 	r.lookups = maps.Clone(r.lookups)
 	if r.lookups == nil {

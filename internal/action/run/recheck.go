@@ -164,7 +164,7 @@ func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (ne
 			return next{}, err
 		}
 		if p.needsLookups() {
-			return next{}, &lookupsNeeded{p}
+			return next{}, &lookupsNeededError{p}
 		}
 	}
 	return s.clear(ctx, p)

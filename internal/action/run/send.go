@@ -46,7 +46,7 @@ func (s *Service) sendOnce(ctx context.Context, ref flow.RunRef) (flow.Step, err
 	}
 	if len(p.verdict.Lookups) > 0 && p.stopped == nil {
 		// A repeat of a call that may have been sent: policies have changed since.
-		return flow.Step{}, &lookupsNeeded{p}
+		return flow.Step{}, &lookupsNeededError{p}
 	}
 	if step, other, err := s.becameAnother(ctx, p); other || err != nil {
 		return step, err

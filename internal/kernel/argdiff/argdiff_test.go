@@ -15,9 +15,9 @@ import (
 func compare(before, now string) string {
 	left := 10_000_000
 	r := argdiff.Compare(json.RawMessage(before), json.RawMessage(now), 100, &left)
-	lines := make([]string, len(r.List))
-	for i, d := range r.List {
-		lines[i] = strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%s %s %s → %s", d.Kind, d.Pointer, d.Before, d.After), "argument_"), " ")
+	var lines []string
+	for _, d := range r.List {
+		lines = append(lines, strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%s %s %s → %s", d.Kind, d.Pointer, d.Before, d.After), "argument_"), " "))
 	}
 	if r.Incomplete {
 		lines = append(lines, "incomplete")
@@ -26,7 +26,10 @@ func compare(before, now string) string {
 }
 
 func object(members string, required ...string) string {
-	names, _ := json.Marshal(append([]string{}, required...))
+	names, err := json.Marshal(append([]string{}, required...))
+	if err != nil {
+		panic(err)
+	}
 	return `{"type":"object","properties":{` + members + `},"required":` + string(names) + `,"additionalProperties":false}`
 }
 

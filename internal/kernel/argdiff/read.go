@@ -202,8 +202,10 @@ func (r *reader) resolve(ref string) (target any, found bool) {
 }
 
 func below(at string, names ...string) string {
+	var atSb205 strings.Builder
 	for _, name := range names {
-		at += "/" + escape(name)
+		atSb205.WriteString("/" + escape(name))
 	}
+	at += atSb205.String()
 	return at
 }

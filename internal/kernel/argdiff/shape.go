@@ -15,9 +15,9 @@ type shape struct {
 	rest     *node // the members without a schema of their own; nil likewise, and where there are none
 }
 
-// anything allows every value. A node that is being put together counts as it, so that one that
-// consists of itself has an end.
-var anything = &shape{types: isAny}
+// anything returns what allows every value. A node that is being put together counts as it, so that
+// one that consists of itself has an end.
+func anything() *shape { return &shape{types: isAny} }
 
 // shape returns what a node says.
 func (c *comparison) shape(n *node) *shape {
@@ -25,7 +25,7 @@ func (c *comparison) shape(n *node) *shape {
 		return n.shape
 	}
 	if *c.left -= placeWork + len(n.members); n.busy || *c.left < 0 {
-		return anything
+		return anything()
 	}
 	n.busy = true
 	s := &shape{types: n.types, members: n.members, required: n.required, prefix: n.prefix, items: n.items, rest: n.rest}

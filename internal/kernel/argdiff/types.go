@@ -23,10 +23,10 @@ const (
 
 // String returns the types in words.
 func (t types) String() string {
-	switch t {
-	case isAny:
+	if t == isAny {
 		return "any"
-	case 0:
+	}
+	if t == 0 {
 		return "none"
 	}
 	var words []string
@@ -145,6 +145,7 @@ func (n need) String() string {
 		return "required "
 	case sometimes:
 		return "sometimes required "
+	case never:
 	}
 	return "optional "
 }

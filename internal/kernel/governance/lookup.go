@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -343,9 +344,7 @@ func (s *sharing) share(p *policy) {
 			s.reads[name], s.order = l.read, append(s.order, l.read)
 			continue
 		}
-		for path, segments := range l.read.keep {
-			shared.keep[path] = segments
-		}
+		maps.Copy(shared.keep, l.read.keep)
 		l.read = shared
 	}
 }

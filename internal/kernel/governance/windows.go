@@ -213,7 +213,7 @@ func (e *evaluation) actualOfWindow(c *condition, strict bool) (json.RawMessage,
 		secret = secret || masked
 	}
 	u, r := e.windowOf(c)
-	n := exact.Zero
+	var n exact.Decimal
 	switch {
 	case u.unjudged(r) != whyJudged:
 		return null, secret
@@ -377,7 +377,7 @@ func (w *Windows) Stored(counted bool) json.RawMessage {
 	list := []storedUse{}
 	for i := range w.Uses {
 		u := &w.Uses[i]
-		if u.Value == nil || len(u.Readings) == 0 && !(counted && u.Counts) {
+		if u.Value == nil || len(u.Readings) == 0 && (!counted || !u.Counts) {
 			continue
 		}
 		one := storedUse{Window: hex.EncodeToString(u.ID[:]), Value: hex.EncodeToString(u.Digest), Counts: u.Counts, Reads: []storedRead{}}

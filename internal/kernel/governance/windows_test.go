@@ -252,6 +252,7 @@ func TestSecretSumOfAWindowIsMasked(t *testing.T) {
 	require.NotContains(t, v.Reason, "4711")
 }
 
+//nolint:paralleltest // what is allocated is counted for the whole process
 func TestWindowsOfACallThatNoneIsAboutTakeNoMemory(t *testing.T) {
 	p := policy("p", block, windowed(perCustomer, "greater", "1"))
 	p.Matchers = []governance.Matcher{{Type: "verb", Value: "shop:refund"}}

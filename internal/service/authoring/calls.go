@@ -157,17 +157,7 @@ func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definit
 			r.Errors = append(r.Errors, mapdef.Fault{Path: c.at + "/verb", Rule: ruleUnknownVerb, Message: "must be a verb of the catalog"})
 			continue
 		}
-		if !seen.Connected {
-			r.Warnings = append(r.Warnings, mapdef.Fault{
-				Path: c.at + "/verb", Rule: ruleNotConnected,
-				Message: "No active credential of " + seen.Name.Provider + " has what the call needs: " + credential.SecurityText(seen.Security) + ". Store one with POST /v1/credentials.",
-			})
-		}
-		if q := seen.Quarantine; q != nil {
-			r.Warnings = append(r.Warnings, mapdef.Fault{
-				Path: c.at + "/verb", Rule: ruleQuarantined, Message: "Governance blocks each call. " + governance.QuarantineVerdict(seen.Name, *q).Reason,
-			})
-		}
+		r.Warnings = append(r.Warnings, c.unavailable(seen)...)
 		if seen.Operation == verb.Write && seen.Idempotency == verb.IdempotencyNone {
 			r.Errors = append(r.Errors, c.retry...)
 		}
@@ -206,6 +196,22 @@ func (s *Service) load(ctx context.Context, tenant uuid.UUID, verbs map[verb.Nam
 		found[hash] = c
 	}
 	return found, nil
+}
+
+// unavailable warns of why no call of the verb goes through now.
+func (c call) unavailable(seen catalog.Seen) (list []mapdef.Fault) {
+	if !seen.Connected {
+		list = append(list, mapdef.Fault{
+			Path: c.at + "/verb", Rule: ruleNotConnected,
+			Message: "No active credential of " + seen.Name.Provider + " has what the call needs: " + credential.SecurityText(seen.Security) + ". Store one with POST /v1/credentials.",
+		})
+	}
+	if q := seen.Quarantine; q != nil {
+		list = append(list, mapdef.Fault{
+			Path: c.at + "/verb", Rule: ruleQuarantined, Message: "Governance blocks each call. " + governance.QuarantineVerdict(seen.Name, *q).Reason,
+		})
+	}
+	return list
 }
 
 // check compares the arguments that are constant with the verb's schema.
