@@ -77,6 +77,7 @@ func retailPaths() map[string]any {
 	paths := map[string]any{}
 	for name, properties := range map[string]map[string]any{
 		"get_order_details":              {"order_id": text},
+		"find_user_id_by_email":          {"email": text},
 		"cancel_pending_order":           {"order_id": text, "reason": text},
 		"modify_pending_order":           {"order_id": text, "changes": map[string]any{"type": "object", "properties": m{"address": text, "payment": text}}},
 		"exchange_delivered_order_items": {"order_id": text, "item_ids": list, "new_item_ids": list, "payment_method_id": text},
@@ -84,7 +85,7 @@ func retailPaths() map[string]any {
 		"transfer_to_human_agents":       {"summary": text},
 	} {
 		risk, kind := "medium", "write"
-		if strings.HasPrefix(name, "get_") {
+		if strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "find_") {
 			risk, kind = "low", "read"
 		}
 		paths["/"+name] = map[string]any{"post": operation(name, risk, kind, properties)}
@@ -122,52 +123,57 @@ func TestRulesOfARetailAgent(t *testing.T) {
 		verb     string
 		args     m
 		metadata m
+		session  string
 	}
 	rules := map[string]struct{ passes, fails []call }{
+		"The customer is found first": {
+			[]call{{"find_user_id_by_email", m{"email": "ann@example.com"}, ann, "s1"}, {"cancel_pending_order", cancel, ann, "s1"}},
+			[]call{{"cancel_pending_order", cancel, ann, "s2"}, {"cancel_pending_order", cancel, ann, ""}},
+		},
 		"Only after the customer has confirmed": {
-			[]call{{"cancel_pending_order", cancel, ann}, {"get_order_details", m{"order_id": "#W0000001"}, m{}}, {"transfer_to_human_agents", m{"summary": "x"}, m{}}},
-			[]call{{"cancel_pending_order", cancel, m{"customer_id": "ann"}}, {"cancel_pending_order", cancel, m{"confirmed": "true"}}, {"modify_pending_order", m{}, m{"confirmed": false}}},
+			[]call{{"cancel_pending_order", cancel, ann, ""}, {"get_order_details", m{"order_id": "#W0000001"}, m{}, ""}, {"transfer_to_human_agents", m{"summary": "x"}, m{}, ""}},
+			[]call{{"cancel_pending_order", cancel, m{"customer_id": "ann"}, ""}, {"cancel_pending_order", cancel, m{"confirmed": "true"}, ""}, {"modify_pending_order", m{}, m{"confirmed": false}, ""}},
 		},
 		"Ids of one shape": {
-			[]call{{"get_order_details", m{"order_id": "#W0000001"}, ann}},
-			[]call{{"get_order_details", m{"order_id": "W0000001"}, ann}, {"cancel_pending_order", m{"order_id": "#W0000001 ", "reason": "x"}, ann}, {"cancel_pending_order", m{"reason": "x"}, ann}},
+			[]call{{"get_order_details", m{"order_id": "#W0000001"}, ann, ""}},
+			[]call{{"get_order_details", m{"order_id": "W0000001"}, ann, ""}, {"cancel_pending_order", m{"order_id": "#W0000001 ", "reason": "x"}, ann, ""}, {"cancel_pending_order", m{"reason": "x"}, ann, ""}},
 		},
 		"Only the customer's own orders": {
-			[]call{{"cancel_pending_order", cancel, ann}, {"get_order_details", m{"order_id": "#W0000003"}, ann}},
+			[]call{{"cancel_pending_order", cancel, ann, ""}, {"get_order_details", m{"order_id": "#W0000003"}, ann, ""}},
 			[]call{
-				{"cancel_pending_order", with(cancel, m{"order_id": "#W0000003"}), ann},
-				{"cancel_pending_order", cancel, m{}},
-				{"cancel_pending_order", with(cancel, m{"order_id": "#W9999999"}), ann},
-				{"cancel_pending_order", m{"reason": "x"}, ann},
+				{"cancel_pending_order", with(cancel, m{"order_id": "#W0000003"}), ann, ""},
+				{"cancel_pending_order", cancel, m{}, ""},
+				{"cancel_pending_order", with(cancel, m{"order_id": "#W9999999"}), ann, ""},
+				{"cancel_pending_order", m{"reason": "x"}, ann, ""},
 			},
 		},
 		"As many new items as old ones": {
-			[]call{{"exchange_delivered_order_items", exchange, ann}},
-			[]call{{"exchange_delivered_order_items", with(exchange, m{"new_item_ids": []string{"2", "3"}}), ann}, {"exchange_delivered_order_items", m{"order_id": "#W0000002", "item_ids": []string{"1"}}, ann}},
+			[]call{{"exchange_delivered_order_items", exchange, ann, ""}},
+			[]call{{"exchange_delivered_order_items", with(exchange, m{"new_item_ids": []string{"2", "3"}}), ann, ""}, {"exchange_delivered_order_items", m{"order_id": "#W0000002", "item_ids": []string{"1"}}, ann, ""}},
 		},
 		"One exchange per order": {
-			[]call{{"exchange_delivered_order_items", exchange, ann}},
-			[]call{{"exchange_delivered_order_items", with(exchange, m{"order_id": "#W0000004"}), ann}},
+			[]call{{"exchange_delivered_order_items", exchange, ann, ""}, {"exchange_delivered_order_items", with(exchange, m{"order_id": "#W0000004"}), ann, ""}},
+			[]call{{"exchange_delivered_order_items", exchange, ann, ""}, {"exchange_delivered_order_items", m{"item_ids": []string{"1"}}, ann, ""}},
 		},
 		"Reasons from a list": {
-			[]call{{"cancel_pending_order", cancel, ann}, {"cancel_pending_order", with(cancel, m{"reason": "ordered by mistake"}), ann}},
-			[]call{{"cancel_pending_order", with(cancel, m{"reason": "found it cheaper"}), ann}, {"cancel_pending_order", m{"order_id": "#W0000001"}, ann}},
+			[]call{{"cancel_pending_order", cancel, ann, ""}, {"cancel_pending_order", with(cancel, m{"reason": "ordered by mistake"}), ann, ""}},
+			[]call{{"cancel_pending_order", with(cancel, m{"reason": "found it cheaper"}), ann, ""}, {"cancel_pending_order", m{"order_id": "#W0000001"}, ann, ""}},
 		},
 		"Only pending orders change": {
-			[]call{{"cancel_pending_order", cancel, ann}, {"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann}},
-			[]call{{"cancel_pending_order", with(cancel, m{"order_id": "#W0000002"}), ann}, {"cancel_pending_order", with(cancel, m{"order_id": "#W0000005"}), ann}},
+			[]call{{"cancel_pending_order", cancel, ann, ""}, {"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, ""}},
+			[]call{{"cancel_pending_order", with(cancel, m{"order_id": "#W0000002"}), ann, ""}, {"cancel_pending_order", with(cancel, m{"order_id": "#W0000005"}), ann, ""}},
 		},
 		"Refunds go back to where the money came from": {
-			[]call{{"return_delivered_order_items", giveBack, ann}},
-			[]call{{"return_delivered_order_items", with(giveBack, m{"payment_method_id": "card_2"}), ann}, {"return_delivered_order_items", with(giveBack, m{"order_id": "#W0000005"}), ann}},
+			[]call{{"return_delivered_order_items", giveBack, ann, ""}},
+			[]call{{"return_delivered_order_items", with(giveBack, m{"payment_method_id": "card_2"}), ann, ""}, {"return_delivered_order_items", with(giveBack, m{"order_id": "#W0000005"}), ann, ""}},
 		},
 		"A person takes over": {
-			[]call{{"cancel_pending_order", cancel, ann}},
-			[]call{{"transfer_to_human_agents", m{"summary": "x"}, ann}},
+			[]call{{"cancel_pending_order", cancel, ann, ""}},
+			[]call{{"transfer_to_human_agents", m{"summary": "x"}, ann, ""}},
 		},
 		"One change a call": {
-			[]call{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann}},
-			[]call{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x", "payment": "y"}}, ann}},
+			[]call{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, ""}},
+			[]call{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x", "payment": "y"}}, ann, ""}},
 		},
 	}
 	require.Len(t, policies, len(rules), "the page and the test have the same rules")
@@ -180,7 +186,11 @@ func TestRulesOfARetailAgent(t *testing.T) {
 			require.Contains(t, policies, name)
 			w.policy(policies[name])
 			run := func(c call) rig.Answer {
-				return w.send(m{"verb": "retail:" + c.verb, "args": c.args, "metadata": c.metadata, "execution_id": uuid.NewString()})
+				body := m{"verb": "retail:" + c.verb, "args": c.args, "metadata": c.metadata, "execution_id": uuid.NewString()}
+				if c.session != "" {
+					body["session_id"] = c.session
+				}
+				return w.send(body)
 			}
 			for _, c := range rule.passes {
 				before := shop.count(c.verb)
