@@ -224,12 +224,17 @@ func (p *Process) await(tb testing.TB, file string, into *Ready) {
 
 // FreeAddress returns a loopback address with a port that was free a moment ago. It
 // lies below those that the system gives to outgoing connections, so that none takes
-// it while the part that listens there is being restarted.
+// it while the part that listens there is being restarted. No other test of any process on this
+// machine gets it, as long as this process lives.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	const lowest, above, tries = 20000, 32768, 100
 	for range tries {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+mathrand.IntN(above-lowest)))
+		port := strconv.Itoa(lowest + mathrand.IntN(above-lowest))
+		if !reserve(tb, port) {
+			continue
+		}
+		address := net.JoinHostPort("127.0.0.1", port)
 		if l, err := net.Listen("tcp", address); err == nil {
 			_ = l.Close()
 			return address
@@ -237,6 +242,25 @@ func FreeAddress(tb testing.TB) string {
 	}
 	require.FailNow(tb, "no free port")
 	return ""
+}
+
+// reserved are the lock files of the ports that this process has. A file that is collected as
+// garbage is closed, and its lock ends.
+var reserved sync.Map
+
+// reserve takes the port for this process, and reports whether it could.
+func reserve(tb testing.TB, port string) bool {
+	tb.Helper()
+	dir := filepath.Join(os.TempDir(), "agentruntime-rig-ports")
+	require.NoError(tb, os.MkdirAll(dir, 0o700))
+	f, err := os.OpenFile(filepath.Join(dir, port), os.O_CREATE|os.O_RDWR, 0o600)
+	require.NoError(tb, err)
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		_ = f.Close()
+		return false
+	}
+	reserved.Store(port, f)
+	return true
 }
 
 // secret is a random key in base64.
