@@ -58,7 +58,7 @@ func TestBodyAgainstTheDocumentIsRefused(t *testing.T) {
 // request is a call of op that names the tenant's own resources.
 func (own *tenant) request(op operation) request {
 	ids := map[string]string{
-		"/v1/executions/": own.execution, "/v1/approvals/": own.approval, "/v1/policies/": own.policy, "/v1/grants/": own.grant, "/v1/kill-switch/": own.killSwitch, "/v1/model-providers/": own.modelProvider, "/v1/customers/": own.customer, "/v1/events/": own.event, "/v1/webhooks/": own.webhook, "/v1/maps/": own.mapID, "/v1/agents/": own.agent, "/v1/providers/": own.provider,
+		"/v1/executions/": own.execution, "/v1/results/": own.execution, "/v1/approvals/": own.approval, "/v1/policies/": own.policy, "/v1/grants/": own.grant, "/v1/kill-switch/": own.killSwitch, "/v1/model-providers/": own.modelProvider, "/v1/customers/": own.customer, "/v1/events/": own.event, "/v1/webhooks/": own.webhook, "/v1/maps/": own.mapID, "/v1/agents/": own.agent, "/v1/providers/": own.provider,
 		"/v1/credentials/": own.credential, "/v1/api-keys/": someID, "/v1/users/": someID, "/v1/auth/sessions/": someID, "/v1/runtime/actions/catalog/": own.provider + ":list_orders",
 	}
 	full := strings.NewReplacer("{delivery}", own.delivery, "{fact_id}", own.fact, "/versions/{version}", "/versions/1").Replace(op.path)

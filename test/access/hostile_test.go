@@ -75,7 +75,7 @@ func hostileDocuments(listener string) map[string]hostile {
 		"text":                   {document: `"` + canary + `"`, want: invalid},
 		"Swagger 1":              {document: `{"swagger":"1.2","info":{"title":"x","version":"1"},"paths":{}}`, want: invalid},
 		"OpenAPI 4":              {document: `{"openapi":"4.0.0","info":{"title":"x","version":"1"},"paths":{}}`, want: invalid},
-		"version a number":       {document: `{"openapi":3.1,"paths":{}}`, want: invalid},
+		"version a number":       {document: `{"openapi":3.1,"paths":{"/a":` + get + `}}`, want: created, imported: 1},
 		"paths an array":         {document: openapi(`[]`, ""), want: invalid},
 		"operation a text":       {document: openapi(`{"/a":{"get":"`+canary+`"}}`, ""), want: created},
 		"path without slash":     {document: openapi(`{"a":`+get+`}`, ""), want: ""},

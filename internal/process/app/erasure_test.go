@@ -95,6 +95,7 @@ var impersonal = map[string]string{
 	"enabled_providers":    "of an API",
 	"removed_providers":    "of an API",
 	"removed_verbs":        "of an API",
+	"accepted_verbs":       "of an API",
 	"platform_providers":   "of an API",
 	"platform_verbs":       "of an API",
 	"platform_verb_counts": "of an API",

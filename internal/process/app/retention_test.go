@@ -78,6 +78,7 @@ var kept = map[string]string{
 	"circuits":             "one row of a provider that has failed; it goes with the provider",
 	"removed_providers":    "an import by a key is compared with what was removed",
 	"removed_verbs":        "an import by a key is compared with what was removed",
+	"accepted_verbs":       "imports are compared with it, also after a deletion",
 	"credentials":          "until the tenant deletes it",
 	"credential_digests":   "until the credential goes",
 	"runs":                 "the fence: no call runs twice; the job erases its texts",
