@@ -167,6 +167,9 @@ func TestDocumentHasTheAnswersOfTheSpecification(t *testing.T) {
 			}
 			for _, m := range members(list) {
 				m.requireOf(t, doc, at(t, schema, "properties", m.name), name)
+				if name == "POST /v1/policies conditions" && m.name == "field" {
+					continue // a condition may ask about a window instead
+				}
 				require.True(t, requires(schema, m.name), "%s: some answer has no %s", name, m.name)
 			}
 		}

@@ -50,13 +50,22 @@ const maxFaults = 1_000
 // writing any.
 const maxSteps = 8_000_000
 
+// What aliases repeat is bounded by the size of the text too, so that a short one costs little:
+// the JSON has at most spareJSON bytes and repeats bytes for each of the text, and the nodes likewise.
+const (
+	spareJSON  = 2 << 20
+	spareSteps = 1_000_000
+	repeats    = 10
+)
+
 // maxSegment is how much of one name a path repeats, in bytes.
 const maxSegment = 64
 
 // Convert returns the JSON of one document of YAML, or what is wrong with it. A plain scalar is
 // null, true, false, a number, or a text: yes, no and dates are texts.
 func Convert(source []byte, opts Options) (out json.RawMessage, list []Fault) {
-	r := &reader{Options: opts, open: map[*yaml.Node]bool{}}
+	opts.MaxJSON = min(opts.MaxJSON, spareJSON+repeats*len(source))
+	r := &reader{Options: opts, open: map[*yaml.Node]bool{}, most: min(maxSteps, spareSteps+repeats*len(source))}
 	if len(source) > opts.MaxBytes {
 		r.addf("maxLength", "%s has at most %d bytes of YAML", opts.What, opts.MaxBytes)
 		return nil, r.list
@@ -145,6 +154,7 @@ type reader struct {
 	list    []Fault
 	open    map[*yaml.Node]bool // anchored values around the one that is read
 	steps   int
+	most    int  // steps
 	stopped bool // a bound is exceeded
 }
 
@@ -175,7 +185,7 @@ func (r *reader) stop(format string, args ...any) {
 
 // step counts a node, and reports whether the conversion may go on.
 func (r *reader) step() bool {
-	if r.steps++; r.steps > maxSteps {
+	if r.steps++; r.steps > r.most {
 		r.stop("%s has too many values once its aliases are written out", r.What)
 	}
 	if len(r.out) > r.MaxJSON {
