@@ -249,8 +249,12 @@ func (s *Service) keepAnswers(ctx context.Context, n *lookupsNeededError, made [
 
 // openLookups reads the answers that a row has. Without what does not open, they are looked up again.
 func (r *Run) openLookups(stored *string) {
-	if text, err := r.open(datakey.RunLookups, stored); err == nil && text != nil {
-		_ = json.Unmarshal(text, &r.lookups)
+	text, err := r.open(datakey.RunLookups, stored)
+	if err != nil || text == nil {
+		return
+	}
+	if json.Unmarshal(text, &r.lookups) != nil {
+		r.lookups = nil // not a part of them
 	}
 }
 
