@@ -80,6 +80,8 @@ type providerReport struct {
 	Overlay          json.RawMessage         `json:"overlay"` // null where there is none
 	Quarantined      []quarantinedVerb       `json:"quarantined"`
 	QuarantinedTotal int                     `json:"quarantined_total"`
+	EventTypes       []verb.EventType        `json:"event_types"`
+	EventTypesTotal  int                     `json:"event_types_total"`
 
 	repeatMark
 }
@@ -119,6 +121,7 @@ func reportProvider(p catalog.Provider) providerReport {
 		Suggestions: wire.Array(n.Suggestions), SuggestionsTotal: n.SuggestionsTotal, Verbs: viewDifference(n),
 		Changes: wire.Array(n.Changes), ChangesTotal: n.ChangesTotal, Rules: wire.Array(p.Corrections.Rules), Overlay: p.Corrections.Overlay,
 		Quarantined: viewQuarantined(n.Quarantined), QuarantinedTotal: n.QuarantinedTotal,
+		EventTypes: wire.Array(n.EventTypes), EventTypesTotal: n.EventTypesTotal,
 	}
 }
 

@@ -42,6 +42,13 @@ type Report struct {
 	Reason    string `json:"reason"`
 }
 
+// EventType is what a provider sends by itself, in the report of its import. The catalog stores it,
+// so a field is never renamed.
+type EventType struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"` // "" where the document has none
+}
+
 // Server is a server of a document in the report of its import. The catalog stores it, so a
 // field is never renamed.
 type Server struct {

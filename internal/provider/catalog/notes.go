@@ -63,6 +63,9 @@ type Notes struct {
 	// Quarantined are the verbs that are blocked after the import until a user accepts them.
 	Quarantined      []Quarantined `json:"quarantined,omitempty"`
 	QuarantinedTotal int           `json:"quarantined_total,omitempty"`
+	// EventTypes are the first of the webhooks that the document has.
+	EventTypes      []verb.EventType `json:"event_types,omitempty"`
+	EventTypesTotal int              `json:"event_types_total,omitempty"`
 }
 
 // Quarantined is a verb that an import leaves quarantined.

@@ -84,6 +84,9 @@ type Imported struct {
 	Hidden int
 	// Unused has JSON pointers to the corrections that were about nothing.
 	Unused []string
+	// EventTypes are the webhooks of the document, at most maxEventTypes of EventTypesTotal.
+	EventTypes      []verb.EventType
+	EventTypesTotal int
 	// Reads are writes whose names say that they only read, at most maxSuggestions of ReadsTotal.
 	Reads      []correction.Suggestion
 	ReadsTotal int
@@ -157,6 +160,8 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 	if err := im.operations(); err != nil {
 		return nil, err
 	}
+	im.webhooks()
+	im.remark()
 	if err := im.hosts.check(); err != nil {
 		return nil, err
 	}

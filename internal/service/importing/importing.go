@@ -215,7 +215,10 @@ func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (rea
 		Provider: catalog.Provider{
 			Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
 			DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected, Servers: read.Listed, Corrections: corrections,
-			Notes: catalog.Notes{Hidden: read.Hidden, Unused: read.Unused, Suggestions: read.Reads, SuggestionsTotal: read.ReadsTotal},
+			Notes: catalog.Notes{
+				Hidden: read.Hidden, Unused: read.Unused, Suggestions: read.Reads, SuggestionsTotal: read.ReadsTotal,
+				EventTypes: read.EventTypes, EventTypesTotal: read.EventTypesTotal,
+			},
 		},
 		Verbs: read.Verbs,
 		Source: &catalog.Source{
