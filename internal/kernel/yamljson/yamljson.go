@@ -64,6 +64,9 @@ const maxSegment = 64
 // Convert returns the JSON of one document of YAML, or what is wrong with it. A plain scalar is
 // null, true, false, a number, or a text: yes, no and dates are texts.
 func Convert(source []byte, opts Options) (out json.RawMessage, list []Fault) {
+	if opts.MaxJSON <= 0 {
+		return nil, []Fault{{"", "maxLength", opts.What + " is too long as JSON"}}
+	}
 	opts.MaxJSON = min(opts.MaxJSON, spareJSON+repeats*len(source))
 	r := &reader{Options: opts, open: map[*yaml.Node]bool{}, most: min(maxSteps, spareSteps+repeats*len(source))}
 	if len(source) > opts.MaxBytes {
@@ -74,17 +77,11 @@ func Convert(source []byte, opts Options) (out json.RawMessage, list []Fault) {
 		r.addf("maxLength", "%s has too many values", opts.What)
 		return nil, r.list
 	}
-	defer func() {
-		if p := recover(); p != nil { // the parser is not ours
-			out, list = nil, []Fault{{"", "syntax", "is not YAML"}}
-		}
-	}()
-	var doc yaml.Node
-	if err := yaml.Load(withoutVersion(source), &doc); err != nil {
+	root, err := load(source)
+	if err != nil {
 		r.addf("syntax", "is not one document of YAML%s", lineOf(err))
 		return nil, r.list
 	}
-	root := &doc
 	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
 		root = root.Content[0]
 	}
@@ -95,6 +92,17 @@ func Convert(source []byte, opts Options) (out json.RawMessage, list []Fault) {
 		return nil, r.list
 	}
 	return r.out, nil
+}
+
+// load parses the text.
+func load(source []byte) (root *yaml.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the parser is not ours
+			root, err = nil, fmt.Errorf("yamljson: the parser failed: %v", p)
+		}
+	}()
+	root = &yaml.Node{}
+	return root, yaml.Load(withoutVersion(source), root) //nolint:wrapcheck // lineOf reads it
 }
 
 // Values returns a number that the values of a document do not exceed by much, without reading

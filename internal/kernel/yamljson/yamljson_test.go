@@ -111,3 +111,15 @@ func FuzzConvert(f *testing.F) {
 		}
 	})
 }
+
+// What was read before may leave nothing, or less.
+func TestConvertWithoutRoomForItsJSONIsTooLong(t *testing.T) {
+	t.Parallel()
+	for _, room := range []int{0, -1, -1 << 40} {
+		opts := full()
+		opts.MaxJSON = room
+		out, list := yamljson.Convert([]byte("a: 1\n"), opts)
+		require.Nil(t, out)
+		require.Equal(t, []yamljson.Fault{{Rule: "maxLength", Message: "a document is too long as JSON"}}, list)
+	}
+}

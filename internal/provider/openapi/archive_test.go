@@ -270,3 +270,27 @@ func FuzzArchive(f *testing.F) {
 		_, _ = openapi.References(t.Context(), origin, root, raw, true)
 	})
 }
+
+// The YAML that comes first becomes almost as much JSON as a small document has, and a file of JSON
+// takes more than the rest. What the next file of YAML may become is then less than nothing.
+func TestImportSmallLeavesAnArchiveThatGrowsToImport(t *testing.T) {
+	t.Parallel()
+	grows := "x-a: &a \"" + strings.Repeat("x", 90_000) + "\"\nx-all: [" + strings.Repeat("*a, ", 10) + "]\n"
+	document := packed(t, map[string][]byte{
+		"openapi.yaml": []byte(grows + `openapi: 3.1.0
+info: {title: Shop}
+servers: [{url: https://api.shop.example}]
+paths:
+  /a: {get: {operationId: a, parameters: [{$ref: "a.json#/p"}]}}
+`),
+		"a.json": []byte(`{"x":"` + strings.Repeat("y", 100_000) + `","p":{"$ref":"b.yaml#/p"}}`),
+		"b.yaml": []byte("p: {name: q, in: query, schema: {type: string}}\n"),
+	}, nil)
+	in := openapi.ImportInput{Slug: "shop", Document: document}
+	_, err := openapi.ImportSmall(t.Context(), in)
+	require.ErrorIs(t, err, openapi.ErrNotSmall)
+	im, err := openapi.Import(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, im.Verbs, 1)
+	require.Empty(t, im.Rejected)
+}

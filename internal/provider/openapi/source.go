@@ -85,7 +85,8 @@ func readYAML(source []byte, path string, opts yamljson.Options) (json.RawMessag
 // maxFaultsTold is how many faults of a text one answer lists.
 const maxFaultsTold = 20
 
-// decode reads a document, and returns the form in which it is written.
+// decode reads a document, and returns the form in which it is written. It is ErrNotSmall where the
+// documents of a small import are too much together.
 func (w *work) decode(raw []byte) (any, Form, error) {
 	const path = "/openapi" // where faults are
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
@@ -109,6 +110,9 @@ func (w *work) decode(raw []byte) (any, Form, error) {
 	}
 	if w.read += len(raw); w.read > maxExpanded {
 		return nil, form, fault.Invalid(path, "size", "The document has more than 25 MiB.")
+	}
+	if w.small && w.read > MaxSmallDocument {
+		return nil, form, ErrNotSmall
 	}
 	if form == FormYAML || w.unchecked {
 		if err := checkJSON(raw, path); err != nil {
