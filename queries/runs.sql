@@ -299,8 +299,8 @@ SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = 
 
 -- name: ProlongRun :exec
 -- A run that waits for a kill switch to be lifted loses no time: it gets back what has passed since
--- its row was written.
-UPDATE runs SET expires_at = expires_at + (now() - updated_at), updated_at = now()
+-- its row was written. What was looked up before does not count after the wait.
+UPDATE runs SET expires_at = expires_at + (now() - updated_at), updated_at = now(), lookups = CASE WHEN maybe_sent THEN lookups END
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state = 'claimed';
 
 -- name: RunExpired :one

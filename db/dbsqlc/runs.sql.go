@@ -1718,7 +1718,7 @@ func (q *Queries) OldRuns(ctx context.Context, db DBTX, arg OldRunsParams) ([]Ol
 }
 
 const ProlongRun = `-- name: ProlongRun :exec
-UPDATE runs SET expires_at = expires_at + (now() - updated_at), updated_at = now()
+UPDATE runs SET expires_at = expires_at + (now() - updated_at), updated_at = now(), lookups = CASE WHEN maybe_sent THEN lookups END
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed'
 `
 
@@ -1729,7 +1729,7 @@ type ProlongRunParams struct {
 }
 
 // A run that waits for a kill switch to be lifted loses no time: it gets back what has passed since
-// its row was written.
+// its row was written. What was looked up before does not count after the wait.
 func (q *Queries) ProlongRun(ctx context.Context, db DBTX, arg ProlongRunParams) error {
 	_, err := db.Exec(ctx, ProlongRun, arg.TenantID, arg.ID, arg.Attempt)
 	return err

@@ -156,8 +156,12 @@ func (s *Service) closeGate(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) er
 }
 
 // record keeps the version and says in the audit record who made it. from is the version that
-// was restored, 0 where none was.
+// was restored, 0 where none was. INSUFFICIENT_PERMISSIONS where a key writes a policy with look-ups:
+// these make calls, and a key that writes policies must not lead to one.
 func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Policy, c Change, from int32) error {
+	if who.Kind == actor.Key && len(p.Lookups) > 0 {
+		return fault.New(fault.CodeInsufficientPermissions, "An API key cannot write a policy with look-ups, because they make calls. An owner or an admin does, with a JWT.")
+	}
 	doc, err := encode(p)
 	if err != nil {
 		return err

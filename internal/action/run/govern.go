@@ -156,6 +156,8 @@ func (s *Service) admit(ctx context.Context, ref flow.RunRef) (next, error) {
 		return next{send: &p}, nil
 	case p.run.State == StateClaimed && p.run.expired(s.d.Now()) && !p.waitsForLift():
 		return stop(s.expire(ctx, p))
+	case p.needsLookups() && p.run.ApprovalID == nil && p.cannotRun():
+		return s.refuseUnlooked(ctx, p)
 	case p.needsLookups():
 		return next{}, &lookupsNeededError{p}
 	case p.run.ApprovalID != nil:
@@ -163,6 +165,22 @@ func (s *Service) admit(ctx context.Context, ref flow.RunRef) (next, error) {
 	default:
 		return s.clear(ctx, p)
 	}
+}
+
+// cannotRun reports whether the call would be refused whatever policies say: its arguments do not
+// fit, or its provider is not connected.
+func (p prepared) cannotRun() bool {
+	return len(p.target.Check(p.run.Effective())) > 0 || p.target.Connected() != nil
+}
+
+// refuseUnlooked ends a call that cannot run without the look-ups that its policies ask for. No
+// caller makes reads at a provider by calls that cannot run.
+func (s *Service) refuseUnlooked(ctx context.Context, p prepared) (next, error) {
+	p.later = true
+	if err := p.judge(ctx); err != nil {
+		return next{}, err
+	}
+	return s.clear(ctx, p)
 }
 
 // verbGone ends a run whose verb the catalog no longer has.

@@ -83,10 +83,18 @@ func (s *Service) lookUp(ctx context.Context, n *lookupsNeededError) (flow.Step,
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return flow.Step{}, err
+	// Those that have an answer are kept, so that a repeat of the step makes the others only.
+	answers := map[string]lookedUp{}
+	for i, call := range calls {
+		if errs[i] == nil {
+			answers[call.Key] = made[i]
+		}
 	}
-	return flow.Step{}, s.keepAnswers(ctx, n, made)
+	var unkept error
+	if len(answers) > 0 {
+		unkept = s.keepAnswers(ctx, n, answers)
+	}
+	return flow.Step{}, errors.Join(errors.Join(errs...), unkept)
 }
 
 // lookUpOne makes one look-up, in the name of the run. What goes wrong at the provider is an answer.
@@ -125,6 +133,8 @@ func (s *Service) mayLookUp(ctx context.Context, r Run, t Target, l governance.L
 	switch {
 	case t.Operation() != verb.Read, t.Risk() != verb.RiskLow && t.Risk() != verb.RiskMedium:
 		return governance.LookupNoRead, nil
+	case t.Quarantined():
+		return governance.LookupQuarantined, nil
 	case len(t.Check(l.Args)) > 0:
 		return governance.LookupArgs, nil
 	case t.Connected() != nil:
@@ -213,16 +223,17 @@ func (p prepared) lookedUp(l governance.LookupCall, t Target, a governance.Answe
 	return lookedUp{answer: a, rec: rec}
 }
 
-// keepAnswers commits the answers with their audit records and what was seen of the providers.
-func (s *Service) keepAnswers(ctx context.Context, n *lookupsNeededError, made []lookedUp) error {
+// keepAnswers commits the answers, by the keys of their look-ups, with their audit records and what was
+// seen of the providers.
+func (s *Service) keepAnswers(ctx context.Context, n *lookupsNeededError, made map[string]lookedUp) error {
 	r := n.run
 	r.lookups = maps.Clone(r.lookups)
 	if r.lookups == nil {
 		r.lookups = map[string]governance.Answer{}
 	}
 	b := &db.Batch{}
-	for i, one := range made {
-		r.lookups[n.verdict.Lookups[i].Key] = one.answer
+	for key, one := range made {
+		r.lookups[key] = one.answer
 		audit.Queue(b, one.rec)
 	}
 	kept := db.Queue(b, s.q.KeepLookups, dbsqlc.KeepLookupsParams{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/attempt"
@@ -104,6 +105,7 @@ func TestLookupThatFailsBlocks(t *testing.T) {
 		"became a write":  {func(r *rig) { r.imports(func(t *target) { t.op = verb.Write }) }, answered(`{}`), ``, "not a read of low or medium risk", "no_read", 0},
 		"became risky":    {func(r *rig) { r.imports(func(t *target) { t.risk = verb.RiskHigh }) }, answered(`{}`), ``, "not a read of low or medium risk", "no_read", 0},
 		"kill switch":     {stopped, answered(`{"status":"pending"}`), ``, "a kill switch covers its verb", "stopped", 0},
+		"quarantined":     {func(r *rig) { r.imports(func(t *target) { t.quarantined = true }) }, answered(`{"status":"pending"}`), ``, "its verb is quarantined", "quarantined", 0},
 		"does not fit":    {nil, answered(`{}`), `{"order":"bad"}`, "do not fit the schema", "args", 0},
 		"another of them": {nil, answered(`{"status":7}`), ``, "not a string", "answered", 1},
 	} {
@@ -327,4 +329,32 @@ func TestRevokedKeyDoesNotLookUp(t *testing.T) {
 	require.Equal(t, run.StateRefused, step.State)
 	require.Equal(t, fault.CodeAPIKeyRevoked, r.read(out.Run).ErrorCode)
 	r.asked(0, 0)
+}
+
+// A call that cannot run makes no reads at a provider.
+func TestCallThatCannotRunIsNotLookedUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(looking(governance.ActionBlock, "shipped"))
+	r.ordersAre("pending")
+	out, err := r.do("pay", "a", `{"order":"o-1","bad":true}`)
+	require.NoError(t, err)
+	require.Equal(t, run.StateRefused, out.Run.State)
+	require.Equal(t, fault.CodeInvalidArgs, out.Run.ErrorCode)
+	r.asked(0, 0)
+}
+
+// What was looked up before a wait for a kill switch does not count after it.
+func TestLookupsDoNotOutlastAKillSwitch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	out, err := r.do("pay", "a", `{"order":"o-1"}`)
+	require.NoError(t, err)
+	for maybeSent, kept := range map[bool]int{false: 0, true: 1} {
+		r.admin(`UPDATE runs SET state = 'claimed', maybe_sent = $1, lookups = 'x'`, maybeSent)
+		require.NoError(t, dbsqlc.New().ProlongRun(t.Context(), r.db.Tenant(out.Run.TenantID), dbsqlc.ProlongRunParams{
+			TenantID: out.Run.TenantID, ID: out.Run.ID, Attempt: out.Run.Attempt,
+		}))
+		require.Equal(t, kept, r.count(`SELECT count(*) FROM runs WHERE lookups IS NOT NULL`), "maybe sent: %t", maybeSent)
+	}
 }

@@ -102,7 +102,7 @@ func (p prepared) drift(a approval.Asked) string {
 	case p.verdict.Decision == governance.Block:
 		return "The call is blocked now: " + p.verdict.Reason
 	case !slices.EqualFunc(p.requirements(), a.Requirements, sameRequirement):
-		return "The policies that hold the call have changed."
+		return "The policies that hold the call are not the ones that were asked by: one has changed, or its conditions are no longer met."
 	}
 	return ""
 }

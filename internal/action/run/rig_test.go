@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -348,6 +349,7 @@ type target struct {
 	op            verb.Operation
 	idem          verb.Idempotency
 	gate          circuit.Gate
+	quarantined   bool
 }
 
 func (t target) Risk() verb.Risk               { return t.risk }
@@ -355,6 +357,7 @@ func (t target) Operation() verb.Operation     { return t.op }
 func (t target) Idempotency() verb.Idempotency { return t.idem }
 func (t target) ReadBack() *verb.ReadBack      { return t.readBack }
 func (t target) Normalizer() string            { return t.normalizer }
+func (t target) Quarantined() bool             { return t.quarantined }
 func (t target) SchemaHash() []byte            { return []byte(t.schema) }
 func (t target) PolicyVersion() int64          { return t.policies.Version() }
 func (t target) Connected() *fault.Error       { return nil }
@@ -400,7 +403,7 @@ func (t target) Circuit() circuit.Gate { return t.gate }
 func (t target) Meets([]governance.Condition, json.RawMessage, governance.Context) bool { return true }
 
 func (t target) Check(args json.RawMessage) []fault.Detail {
-	if string(args) == `{"bad":true}` {
+	if bytes.Contains(args, []byte(`"bad":true`)) {
 		return []fault.Detail{{Path: "/args/bad", Rule: "unknown", Message: "no such argument"}}
 	}
 	return nil

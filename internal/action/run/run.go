@@ -111,6 +111,8 @@ type Target interface {
 	// an import has quarantined the verb. The error is
 	// that of a context that has ended: nobody waits for the verdict.
 	Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error)
+	// Quarantined reports whether an import has quarantined the verb.
+	Quarantined() bool
 	// StoppedBy returns the kill switch that covers a call of the verb, nil where none does.
 	StoppedBy(about governance.Context) *governance.KillSwitch
 	// Circuit returns what a call finds at the circuit of the provider, as it was when the verb

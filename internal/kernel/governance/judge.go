@@ -42,6 +42,7 @@ const (
 	whyLookupArgs
 	whyLookupConnect
 	whyLookupStopped
+	whyLookupQuarantined
 	whyLookupRefused
 	whyLookupTimeout
 	whyLookupFailed
@@ -70,19 +71,20 @@ func (w why) text() string {
 		whyFilling:    "the window is being filled",
 		whyNoAmount:   "an earlier call in the window has no amount",
 
-		whyNotRun:         "lookup: not_run",
-		whyAnswerLacks:    "lookup: the answer lacks it",
-		whyLookupLacks:    "lookup: the call lacks a value that it needs",
-		whyLookupTooMany:  "lookup: the call needs too many",
-		whyLookupNoVerb:   "lookup: its verb is not in the catalog",
-		whyLookupNoRead:   "lookup: its verb is not a read of low or medium risk",
-		whyLookupArgs:     "lookup: its arguments do not fit the schema of its verb",
-		whyLookupConnect:  "lookup: its provider is not connected",
-		whyLookupStopped:  "lookup: a kill switch covers its verb, or the circuit of its provider is open",
-		whyLookupRefused:  "lookup: its provider refused it",
-		whyLookupTimeout:  "lookup: no answer in time",
-		whyLookupFailed:   "lookup: it failed",
-		whyLookupTooLarge: "lookup: its answer is too large",
+		whyNotRun:            "lookup: not_run",
+		whyAnswerLacks:       "lookup: the answer lacks it",
+		whyLookupLacks:       "lookup: the call lacks a value that it needs",
+		whyLookupTooMany:     "lookup: the call needs too many",
+		whyLookupNoVerb:      "lookup: its verb is not in the catalog",
+		whyLookupNoRead:      "lookup: its verb is not a read of low or medium risk",
+		whyLookupArgs:        "lookup: its arguments do not fit the schema of its verb",
+		whyLookupConnect:     "lookup: its provider is not connected",
+		whyLookupStopped:     "lookup: a kill switch covers its verb, or the circuit of its provider is open",
+		whyLookupQuarantined: "lookup: its verb is quarantined",
+		whyLookupRefused:     "lookup: its provider refused it",
+		whyLookupTimeout:     "lookup: no answer in time",
+		whyLookupFailed:      "lookup: it failed",
+		whyLookupTooLarge:    "lookup: its answer is too large",
 	}[w]
 }
 

@@ -78,6 +78,7 @@ const (
 	LookupArgs         LookupFailure = "args"
 	LookupNotConnected LookupFailure = "not_connected"
 	LookupStopped      LookupFailure = "stopped"
+	LookupQuarantined  LookupFailure = "quarantined"
 	LookupRefused      LookupFailure = "refused"
 	LookupTimeout      LookupFailure = "timeout"
 	LookupFailed       LookupFailure = "failed"
@@ -97,6 +98,8 @@ func (f LookupFailure) why() why {
 		return whyLookupConnect
 	case LookupStopped:
 		return whyLookupStopped
+	case LookupQuarantined:
+		return whyLookupQuarantined
 	case LookupRefused:
 		return whyLookupRefused
 	case LookupTimeout:

@@ -181,7 +181,7 @@ func TestLookupsThatFailCountOnTheStrictSide(t *testing.T) {
 	tight := withLookups(policy("t", block, cond("lookup.order.n", "greater", "1")), lookup("order", orderOfCall))
 	lax := withLookups(policy("l", allow, cond("lookup.order.n", "greater", "1")), lookup("order", orderOfCall))
 	for _, f := range []governance.LookupFailure{
-		governance.LookupNoVerb, governance.LookupNoRead, governance.LookupArgs, governance.LookupNotConnected, governance.LookupStopped,
+		governance.LookupNoVerb, governance.LookupNoRead, governance.LookupArgs, governance.LookupNotConnected, governance.LookupStopped, governance.LookupQuarantined,
 		governance.LookupRefused, governance.LookupTimeout, governance.LookupFailed, governance.LookupTooLarge, "of a later release",
 	} {
 		call := refund(`{"order_id":"7"}`)

@@ -112,6 +112,9 @@ func (t *target) Judge(ctx context.Context, args json.RawMessage, about governan
 	return v, nil
 }
 
+// Quarantined implements run.Target.
+func (t *target) Quarantined() bool { return t.meta.Quarantine != nil }
+
 // count reads what the windows of the call contain: nothing where it is in none.
 func (t *target) count(ctx context.Context, c *governance.Call) error {
 	if c.Windows = t.policies.Judge().Windows(*c); c.Windows == nil {
