@@ -119,6 +119,10 @@ func before(p, q *policy) int {
 
 // verdict returns the decision of the policies that match, of which there is at least one.
 func (e *evaluation) verdict() Verdict {
+	if e.blocks() {
+		// What waits for a look-up is not judged then, so it is no reason.
+		e.matched = slices.DeleteFunc(e.matched, func(m matched) bool { return m.depends })
+	}
 	slices.SortStableFunc(e.matched, func(a, b matched) int { return before(a.policy, b.policy) })
 	var enforced []*policy
 	for _, p := range e.matched {

@@ -523,13 +523,15 @@ func (e *evaluation) need(p *policy, i int, a *asked) {
 	e.needs = append(e.needs, LookupCall{Key: a.key, Verb: l.read.verb, Args: a.args, For: []LookupOf{of}, keep: keep})
 }
 
-// stillNeeded returns the look-ups to be made. A call that an enforced policy blocks whatever they
-// answer needs none.
+// blocks reports whether an enforced policy blocks the call whatever look-ups answer.
+func (e *evaluation) blocks() bool {
+	return slices.ContainsFunc(e.matched, func(m matched) bool { return m.Mode == Enforce && m.Action == ActionBlock && !m.depends })
+}
+
+// stillNeeded returns the look-ups to be made. A call that is blocked whatever they answer needs none.
 func (e *evaluation) stillNeeded() []LookupCall {
-	for _, m := range e.matched {
-		if m.Mode == Enforce && m.Action == ActionBlock && !m.depends {
-			return nil
-		}
+	if e.blocks() {
+		return nil
 	}
 	return e.needs
 }

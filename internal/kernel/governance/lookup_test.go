@@ -401,3 +401,19 @@ func holds(list []governance.Condition, call governance.Call, bits int) bool {
 	}
 	return true
 }
+
+// A block that needs no look-up is reported as what it is: what was not looked up is no reason.
+func TestCertainBlockIsTheReason(t *testing.T) {
+	t.Parallel()
+	uses := cond("lookup.order.status", "equals", `"shipped"`)
+	waits := withLookups(policy("a: waits for a look-up", block, uses), lookup("order", `{"id":{"field":"args.order"}}`))
+	certain := policy("b: certain", block, cond("args.amount", "greater", `1`))
+	for _, list := range [][]governance.Policy{{waits, certain}, {certain, waits}} {
+		v := governance.Compile(1, list).Evaluate(refund(`{"order":"o","amount":5}`))
+		require.Equal(t, governance.Block, v.Decision)
+		require.Empty(t, v.Lookups)
+		require.Equal(t, "b: certain", v.PolicyName)
+		require.Len(t, v.Matches, 1)
+		require.NotContains(t, v.Reason, "look-up")
+	}
+}
