@@ -37,7 +37,7 @@ func (c *Call) readBody(limit int64, kinds ...string) error {
 		media, params, err := mime.ParseMediaType(ct)
 		charset := strings.ToLower(params["charset"])
 		if err != nil || !slices.Contains(kinds, media) || (charset != "" && charset != "utf-8") {
-			return fault.New(fault.CodeUnsupportedMediaType, "")
+			return fault.New(fault.CodeUnsupportedMediaType, "The request body must be "+strings.Join(kinds, " or ")+".")
 		}
 	}
 	if enc := c.Request.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"agentruntime/internal/kernel/pattern"
 	"agentruntime/internal/kernel/redact"
@@ -84,7 +85,7 @@ func (c *condition) readValue() *problem {
 	}
 	want, list := c.source.Operator.wants()
 	if want == 0 {
-		return &problem{"operator", "enum", "is not an operator"}
+		return &problem{"operator", "enum", "is not an operator; these are: " + operatorNames()}
 	}
 	switch {
 	case len(c.source.Value) == 0:
@@ -126,6 +127,16 @@ func (o Operator) wants() (want kind, list bool) {
 	default:
 		return 0, false
 	}
+}
+
+// operatorNames lists all operators.
+func operatorNames() string {
+	return strings.Join([]string{
+		string(OpEquals), string(OpNotEquals), string(OpGreater), string(OpGreaterOrEqual), string(OpLess), string(OpLessOrEqual),
+		string(OpIn), string(OpNotIn), string(OpContains), string(OpNotContains), string(OpStartsWith), string(OpEndsWith),
+		string(OpMatches), string(OpNotMatches), string(OpLengthEquals), string(OpLengthGreater), string(OpLengthLess),
+		string(OpExists), string(OpNotExists),
+	}, ", ")
 }
 
 // readOperands splits the value, which is checked JSON.

@@ -181,7 +181,7 @@ func TestMethodAndExtensionSetRisk(t *testing.T) {
 			degraded: "x-agent-runtime.domain is not usable and is ignored; x-agent-runtime.idempotency is not usable and is ignored; x-agent-runtime.operation_type is not usable and is ignored; x-agent-runtime.risk_level is not usable and is ignored",
 		},
 		"a forbidden key header": {method: "post", op: `{"x-agent-runtime":{"idempotency":"header:Authorization"}}`, risk: "medium", operation: "write", idempotency: "none", degraded: "x-agent-runtime.idempotency is not usable and is ignored"},
-		"an unknown field":       {method: "post", op: `{"x-agent-runtime":{"risk":"low"}}`, risk: "medium", operation: "write", idempotency: "none", degraded: "x-agent-runtime has a field that is not known and is ignored"},
+		"an unknown field":       {method: "post", op: `{"x-agent-runtime":{"risk":"low"}}`, risk: "medium", operation: "write", idempotency: "none", degraded: "x-agent-runtime.risk is not known and is ignored"},
 		"no object":              {method: "post", op: `{"x-agent-runtime":"low"}`, risk: "medium", operation: "write", idempotency: "none", degraded: "x-agent-runtime is not an object and is ignored"},
 	}
 	for name, tc := range tests {

@@ -201,7 +201,7 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 				o.scratch.lose("x-agent-runtime.read_back is ignored: " + why.Error())
 			}
 		default:
-			o.scratch.lose("x-agent-runtime has a field that is not known and is ignored")
+			o.scratch.lose("x-agent-runtime." + argschema.Shorten(key, maxArgName) + " is not known and is ignored")
 		}
 		if !known {
 			o.scratch.lose("x-agent-runtime." + key + " is not usable and is ignored")
