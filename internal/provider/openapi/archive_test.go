@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"io/fs"
 	"strings"
 	"testing"
@@ -267,7 +268,7 @@ func FuzzArchive(f *testing.F) {
 	f.Add([]byte("PK\x05\x06"+strings.Repeat("\x00", 18)), "", "")
 	f.Fuzz(func(t *testing.T, raw []byte, root, origin string) {
 		_, _ = openapi.ImportSmall(t.Context(), openapi.ImportInput{Slug: "shop", Document: raw, BaseURL: "https://api.example", Files: openapi.Files{Root: root, Origin: origin}})
-		_, _ = openapi.References(t.Context(), origin, root, raw, true)
+		_, _ = openapi.References(t.Context(), origin, root, raw, true, 100)
 	})
 }
 
@@ -293,4 +294,16 @@ paths:
 	require.NoError(t, err)
 	require.Len(t, im.Verbs, 1)
 	require.Empty(t, im.Rejected)
+}
+
+func TestReferencesEndsAtMostFilesAndWithItsCaller(t *testing.T) {
+	t.Parallel()
+	many := "x: [" + strings.Repeat("{$ref: b}, ", 20) + "{$ref: c}, {$ref: d}, {$ref: e}, {$ref: 'https://other.example/f'}]"
+	refs, err := openapi.References(t.Context(), "https://a.example", "a", []byte(many), false, 2)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"b": "/b", "c": "/c", "d": "/d"}, refs.Files)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = openapi.References(ctx, "https://a.example", "a", []byte(many), false, 100)
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -2,6 +2,8 @@ package openapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"net/url"
@@ -11,6 +13,9 @@ import (
 
 	"agentruntime/internal/kernel/fault"
 )
+
+// referenceWork is what following one reference to a file takes.
+const referenceWork = 2
 
 // filesKey is the member of a document of several files under which the others are.
 const filesKey = "x-files"
@@ -32,6 +37,9 @@ type bundle struct {
 	read   func(name string) ([]byte, error)
 	files  map[string]any // by name, the root is not among them
 	queue  []string       // names that are referred to and not yet read
+	// addresses are those of the files in queue within the origin. Nil where no file is fetched.
+	addresses map[string]string
+	most      int // a walk ends once it has found more files, 0 for no bound
 }
 
 // parseArchive reads a document of several files.
@@ -61,6 +69,9 @@ func (b *bundle) make() (any, error) {
 		return tree, err
 	}
 	b.walk(b.root, root, false)
+	if b.w.err != nil {
+		return nil, b.w.err
+	}
 	for len(b.queue) > 0 {
 		name := b.queue[0]
 		b.queue = b.queue[1:]
@@ -107,7 +118,7 @@ func (b *bundle) add(name string) error {
 	}
 	b.files[name] = tree
 	b.walk(name, tree, false)
-	return nil
+	return b.w.err
 }
 
 // hasNames are the keywords whose members have names that the author chooses.
@@ -124,8 +135,12 @@ func isData(key string) bool {
 }
 
 // walk makes the references in a file lead within the document. named says that the members have
-// names that the author chose.
+// names that the author chose. It leaves the rest of the file as it is where the work is over, or
+// more files are found than are asked for.
 func (b *bundle) walk(file string, value any, named bool) {
+	if b.w.err != nil || b.most > 0 && len(b.queue) > b.most {
+		return
+	}
 	switch v := value.(type) {
 	case []any:
 		for _, item := range v {
@@ -161,9 +176,12 @@ func (b *bundle) mapping(file string, value any) {
 // refer returns a reference of a file as one within the document, and has its file read.
 func (b *bundle) refer(file, ref string) string {
 	target, pointer, _ := strings.Cut(ref, "#")
-	name, err := file, error(nil)
+	name, address, err := file, "", error(nil)
 	if target != "" {
-		name, err = b.resolve(file, target)
+		if !b.w.spend(referenceWork) {
+			return ref
+		}
+		name, address, err = b.resolve(file, target)
 	}
 	switch {
 	case pointer != "" && !strings.HasPrefix(pointer, "/"):
@@ -177,6 +195,9 @@ func (b *bundle) refer(file, ref string) string {
 	if _, known := b.files[name]; !known {
 		b.files[name] = nil
 		b.queue = append(b.queue, name)
+		if b.addresses != nil {
+			b.addresses[name] = address
+		}
 	}
 	return "#/" + filesKey + "/" + pointerToken(name) + pointer
 }
@@ -186,50 +207,75 @@ func pointerToken(name string) string {
 	return strings.NewReplacer("%", "%25", "~", "~0", "/", "~1", "#", "%23").Replace(name)
 }
 
-// resolve returns the name of the file that a file refers to.
-func (b *bundle) resolve(file, target string) (string, error) {
+// resolve returns the name of the file that a file refers to, and its address within the origin.
+func (b *bundle) resolve(file, target string) (name, address string, err error) {
 	u, err := url.Parse(target)
 	if err != nil || len(target) > maxReference {
-		return "", absent{"a reference is no address of a file"}
+		return "", "", absent{"a reference is no address of a file"}
 	}
 	if b.origin == "" {
-		if u.Scheme != "" || u.Host != "" {
-			return "", absent{"a reference leads out of the archive, to " + clip(withoutUser(target))}
-		}
-		name := path.Join(path.Dir(file), u.Path)
-		if strings.HasPrefix(u.Path, "/") {
-			name = strings.TrimPrefix(path.Clean(u.Path), "/")
-		}
-		if name == ".." || strings.HasPrefix(name, "../") {
-			return "", absent{"a reference leads out of the archive: " + clip(target)}
-		}
-		return name, nil
+		name, err = inArchive(file, u)
+		return name, "", err
 	}
 	base, err := url.Parse(b.origin + "/" + file)
 	if err != nil {
-		return "", absent{"a reference is no address of a file"}
+		return "", "", absent{"a reference is no address of a file"}
 	}
 	u = base.ResolveReference(u)
 	if !strings.EqualFold(u.Scheme+"://"+u.Host, b.origin) || u.User != nil {
-		return "", absent{"a reference leads to another host: " + clip(u.Scheme+"://"+u.Host)}
+		return "", "", absent{"a reference leads to another host: " + clip(u.Scheme+"://"+u.Host)}
 	}
-	name, ok := FileName(u)
+	name, ok := fileName(u)
 	if !ok {
-		return "", absent{"a reference is no usable address of a file: " + clip(u.EscapedPath())}
+		return "", "", absent{"a reference is no usable address of a file: " + clip(u.EscapedPath())}
+	}
+	return name, u.RequestURI(), nil
+}
+
+// inArchive returns the name of the file of an archive that a file refers to.
+func inArchive(file string, target *url.URL) (string, error) {
+	if target.Scheme != "" || target.Host != "" {
+		return "", absent{"a reference leads out of the archive, to " + clip(withoutSecrets(target))}
+	}
+	name := path.Join(path.Dir(file), target.Path)
+	if strings.HasPrefix(target.Path, "/") {
+		name = strings.TrimPrefix(path.Clean(target.Path), "/")
+	}
+	if name == ".." || strings.HasPrefix(name, "../") {
+		return "", absent{"a reference leads out of the archive: " + clip(withoutSecrets(target))}
 	}
 	return name, nil
 }
 
-// FileName returns the name of a fetched file in its archive: its path and query. ok is false where no
-// file can have it.
-func FileName(u *url.URL) (name string, ok bool) {
+// withoutSecrets returns an address without its user and its query.
+func withoutSecrets(u *url.URL) string {
+	shown := *u
+	shown.User, shown.RawQuery, shown.ForceQuery, shown.Fragment, shown.RawFragment = nil, "", false, "", ""
+	return shown.String()
+}
+
+// RootName returns the name of a fetched document in its archive: its path. The query is left out,
+// because it may contain a secret. usable is false where no file of an archive can have the name.
+func RootName(u *url.URL) (name string, usable bool) {
 	name = strings.TrimPrefix(u.EscapedPath(), "/")
 	if name == "" || strings.HasSuffix(name, "/") {
 		name += "index"
 	}
-	if u.RawQuery != "" {
-		name += "?" + u.RawQuery
+	return name, usableFile(name)
+}
+
+// queryDigest is how many bytes of a digest tell files apart that differ in their query only.
+const queryDigest = 6
+
+// fileName is RootName for a file that a document refers to. Instead of a query it has a digest of
+// the query.
+func fileName(u *url.URL) (name string, usable bool) {
+	name, usable = RootName(u)
+	if u.RawQuery == "" {
+		return name, usable
 	}
+	sum := sha256.Sum256([]byte(u.RawQuery))
+	name += "?" + hex.EncodeToString(sum[:queryDigest])
 	return name, usableFile(name)
 }
 
@@ -269,19 +315,20 @@ func (d *document) spliceMember(owner map[string]any, key string) {
 
 // Refers says which other files a file refers to.
 type Refers struct {
-	Files []string // of the same origin
-	Any   bool     // also to ones that cannot be had
+	Files map[string]string // of the same origin: their addresses within it, by name
+	Any   bool              // also to ones that cannot be had
 }
 
-// References returns what a file of an origin refers to. It is a VALIDATION_ERROR where the file cannot
-// be read, and ErrNotSmall where small is set and it is too much.
-func References(ctx context.Context, origin, name string, raw []byte, small bool) (Refers, error) {
+// References returns what a file of an origin refers to. It ends once it has found more than most
+// files. It is a VALIDATION_ERROR where the file cannot be read, and ErrNotSmall where small is set
+// and it is too much.
+func References(ctx context.Context, origin, name string, raw []byte, small bool, most int) (Refers, error) {
 	w := &work{ctx: ctx, limit: maxWork, bytes: maxBytes, small: small}
 	tree, _, err := w.decode(raw)
 	if err != nil {
 		return Refers{}, err
 	}
-	b := &bundle{w: w, root: name, origin: origin, files: map[string]any{}}
+	b := &bundle{w: w, root: name, origin: origin, files: map[string]any{}, addresses: map[string]string{}, most: most}
 	b.walk(name, tree, false)
-	return Refers{Files: b.queue, Any: len(b.files) > 0}, w.err
+	return Refers{Files: b.addresses, Any: len(b.files) > 0}, w.err
 }

@@ -2,13 +2,13 @@ package importing
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +41,12 @@ type why string
 // Error implements error.
 func (w why) Error() string { return string(w) }
 
+// passing is a why of what the same request may not meet again later.
+type passing string
+
+// Error implements error.
+func (p passing) Error() string { return string(p) }
+
 // Fetched is a document as it was fetched: its bytes, or an archive of it and the files that it
 // refers to.
 type Fetched struct {
@@ -50,8 +56,9 @@ type Fetched struct {
 
 // Fetch fetches a document and the files of the same host that it refers to, directly or not. It
 // refuses an address that may not be called with URL_NOT_ALLOWED, and a document that cannot be
-// fetched with VALIDATION_ERROR. A file that cannot be fetched is noted. A document without other files
-// stays as it is.
+// fetched with VALIDATION_ERROR. A file that the server refuses is noted. SERVICE_UNAVAILABLE where
+// the server of the document or a file fails or takes too long: without the file, an import would
+// remove its operations. A document without other files stays as it is.
 func (s *Service) Fetch(ctx context.Context, who actor.Actor, raw string) (Fetched, error) {
 	if err := s.egress.CheckURL(raw); err != nil {
 		return Fetched{}, err
@@ -60,52 +67,58 @@ func (s *Service) Fetch(ctx context.Context, who actor.Actor, raw string) (Fetch
 	if err != nil {
 		return Fetched{}, fault.Invalid("/openapi_url", "format", "openapi_url is not a URL.")
 	}
-	limited, stop := context.WithTimeout(ctx, fetchTime)
+	limited, stop := context.WithTimeout(ctx, s.fetchTime)
 	defer stop()
-	f := &fetching{service: s, who: who, left: maxFetched, files: map[string][]byte{}, absent: map[string]string{}}
-	root, body, err := f.document(limited, at)
-	if err != nil {
-		return Fetched{}, callersOr(ctx, err)
+	f := &fetching{service: s, who: who, left: maxFetched, files: map[string][]byte{}, addresses: map[string]string{}, absent: map[string]string{}}
+	got, err := f.all(limited, at)
+	switch {
+	case err == nil:
+		return got, nil
+	case ctx.Err() != nil:
+		return Fetched{}, context.Cause(ctx)
+	case errors.Is(err, context.DeadlineExceeded) && fault.As(err) == nil:
+		return Fetched{}, later("The document and its files take too long to fetch. Repeat the call later.", err)
 	}
-	var usable bool
-	f.origin = root.Scheme + "://" + root.Host
-	if f.root, usable = openapi.FileName(root); !usable {
-		return Fetched{}, refusedFetch(why("its path has empty segments or is too long"))
-	}
-	f.files[f.root] = body
-	more, err := f.references(limited, f.root)
-	if err != nil {
-		return Fetched{}, callersOr(ctx, err)
-	}
-	if len(more) == 0 && !f.refers {
-		return Fetched{Document: body}, nil
-	}
-	if err := f.follow(limited, more); err != nil {
-		return Fetched{}, callersOr(ctx, err)
-	}
-	packed, err := openapi.Pack(f.files)
-	return Fetched{Document: packed, Files: openapi.Files{Root: f.root, Origin: f.origin, Absent: f.absent}}, err
+	return Fetched{}, err
 }
 
-// callersOr returns why the caller's own context ended, where it did.
-func callersOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// all fetches the document and its files.
+func (f *fetching) all(ctx context.Context, at *url.URL) (Fetched, error) {
+	root, body, err := f.document(ctx, at)
+	if err != nil {
+		return Fetched{}, err
 	}
-	return err
+	f.origin = root.Scheme + "://" + root.Host
+	name, usable := openapi.RootName(root)
+	f.files[name] = body
+	more, err := f.references(ctx, name)
+	switch {
+	case err != nil:
+		return Fetched{}, err
+	case len(more) == 0 && !f.refers:
+		return Fetched{Document: body}, nil
+	case !usable:
+		return Fetched{}, refusedFetch(why("it refers to other files, and its path has empty segments or is too long"))
+	}
+	if err := f.follow(ctx, more); err != nil {
+		return Fetched{}, err
+	}
+	packed, err := openapi.Pack(f.files)
+	return Fetched{Document: packed, Files: openapi.Files{Root: name, Origin: f.origin, Absent: f.absent}}, err
 }
 
 // fetching is one document on its way here.
 type fetching struct {
-	service      *Service
-	who          actor.Actor
-	origin, root string
-	refers       bool // it refers to files, of whatever host
+	service   *Service
+	who       actor.Actor
+	origin    string
+	refers    bool              // it refers to files, of whatever host
+	addresses map[string]string // of files within the origin, by name
 
 	mu     sync.Mutex
 	left   int // bytes
 	files  map[string][]byte
-	absent map[string]string // why files could not be fetched
+	absent map[string]string // why the server has no files of these names
 }
 
 // document fetches the document itself, and returns where it is: redirects within its host count.
@@ -129,7 +142,10 @@ func (f *fetching) document(ctx context.Context, at *url.URL) (*url.URL, []byte,
 // refusedFetch says why a document could not be fetched.
 func refusedFetch(err error) error {
 	var told why
+	var fails passing
 	switch {
+	case errors.As(err, &fails):
+		return later("The document cannot be fetched now: "+fails.Error()+". Repeat the call later.", err)
 	case errors.Is(err, egress.ErrRefused):
 		return fault.New(fault.CodeURLNotAllowed, "The address of the document is not public.").Because(err)
 	case errors.Is(err, errTooMuch):
@@ -143,9 +159,6 @@ func refusedFetch(err error) error {
 // follow fetches what is referred to, level by level.
 func (f *fetching) follow(ctx context.Context, names []string) error {
 	for len(names) > 0 {
-		if len(f.files)+len(f.absent)+len(names) > maxFetches {
-			return fault.Invalid("/openapi_url", "files", fmt.Sprintf("The document refers to more than %d files. Send them as a zip archive.", maxFetches))
-		}
 		if err := f.getAll(ctx, names); err != nil {
 			return err
 		}
@@ -155,47 +168,59 @@ func (f *fetching) follow(ctx context.Context, names []string) error {
 			if err != nil {
 				return err
 			}
-			for _, one := range more {
-				if !f.known(one) && !slices.Contains(next, one) {
-					next = append(next, one)
-				}
-			}
+			next = append(next, more...)
 		}
 		names = next
 	}
 	return nil
 }
 
-func (f *fetching) known(name string) bool {
-	_, absent := f.absent[name]
-	return absent || f.files[name] != nil
-}
-
-// references returns the files that a fetched one refers to and that are not known. The importer
-// says later what is wrong with one that cannot be read.
+// references returns the files that a fetched one refers to and that no other did, and refuses the
+// document where that makes too many. The importer says later what is wrong with a file that cannot
+// be read.
 func (f *fetching) references(ctx context.Context, name string) (more []string, err error) {
 	body, has := f.files[name]
 	if !has {
 		return nil, nil
 	}
-	err = f.service.inTurn(ctx, f.who, len(body), func(ctx context.Context, l lane) error {
-		refs, err := openapi.References(ctx, f.origin, name, body, l.small)
-		more, f.refers = refs.Files, f.refers || refs.Any
+	var refs openapi.Refers
+	err = f.service.inTurn(ctx, f.who, len(body), func(ctx context.Context, l lane) (err error) {
+		refs, err = openapi.References(ctx, f.origin, name, body, l.small, maxFetches)
 		return err
 	})
 	if refused := fault.As(err); refused != nil && refused.Code == fault.CodeValidation {
 		return nil, nil
 	}
-	return slices.DeleteFunc(more, f.known), err
+	if err != nil {
+		return nil, err
+	}
+	f.refers = f.refers || refs.Any
+	for one, address := range refs.Files {
+		if _, known := f.addresses[one]; known || f.files[one] != nil {
+			continue
+		}
+		f.addresses[one] = address
+		more = append(more, one)
+		if len(f.addresses)+1 > maxFetches { // with the document
+			return nil, fault.Invalid("/openapi_url", "files", fmt.Sprintf("The document refers to more than %d files. Send them as a zip archive.", maxFetches))
+		}
+	}
+	return more, nil
 }
 
-// getAll fetches files, a few at a time. One that cannot be fetched is noted.
+// getAll fetches files, a few at a time. One that the server refuses is noted. Any other failure
+// ends them all.
 func (f *fetching) getAll(ctx context.Context, names []string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var wait sync.WaitGroup
 	var failed error
 	slots := make(chan struct{}, fetchesAtOnce)
 	for _, name := range names {
 		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
 		wait.Go(func() {
 			defer func() { <-slots }()
 			err := f.getOne(ctx, name)
@@ -209,19 +234,29 @@ func (f *fetching) getAll(ctx context.Context, names []string) error {
 			case errors.Is(err, egress.ErrRefused):
 				f.absent[name] = "its address is not public"
 			case failed == nil:
-				failed = err
+				failed = failedFile(name, err)
+				stop()
 			}
 		})
 	}
 	wait.Wait()
-	if errors.Is(failed, errTooMuch) {
-		return refusedFetch(failed)
+	if failed == nil {
+		failed = ctx.Err()
 	}
-	return failed
+	return failed //nolint:wrapcheck // the context's is the caller's own
+}
+
+// failedFile says that a file could not be fetched, and whether to try again.
+func failedFile(name string, err error) error {
+	var fails passing
+	if errors.As(err, &fails) {
+		return later("The file "+name+", to which the document refers, cannot be fetched now: "+fails.Error()+". Repeat the call later.", err)
+	}
+	return refusedFetch(err)
 }
 
 func (f *fetching) getOne(ctx context.Context, name string) error {
-	at, err := url.Parse(f.origin + "/" + name)
+	at, err := url.Parse(f.origin + f.addresses[name])
 	if err != nil {
 		return why("its address is not a URL")
 	}
@@ -239,9 +274,9 @@ func (f *fetching) getOne(ctx context.Context, name string) error {
 }
 
 // get makes one request. It returns the body of a 200, or where the server redirects to. The
-// error is a why, errTooMuch, ErrRefused, or that of the context.
+// error is a why, a passing, errTooMuch, ErrRefused, or that of a canceled context.
 func (f *fetching) get(ctx context.Context, at *url.URL) (body []byte, next *url.URL, err error) {
-	limited, stop := context.WithTimeout(ctx, oneFetchTime)
+	limited, stop := context.WithTimeout(ctx, f.service.oneFetchTime)
 	defer stop()
 	req, err := http.NewRequestWithContext(limited, http.MethodGet, at.String(), http.NoBody)
 	if err != nil {
@@ -261,7 +296,7 @@ func (f *fetching) get(ctx context.Context, at *url.URL) (body []byte, next *url
 		}
 		return nil, next, nil
 	case resp.StatusCode != http.StatusOK:
-		return nil, nil, why(fmt.Sprintf("the server answers %d", resp.StatusCode))
+		return nil, nil, answered(resp.StatusCode)
 	}
 	if body, err = io.ReadAll(&counted{f: f, r: resp.Body}); err != nil {
 		return nil, nil, f.failed(err)
@@ -269,9 +304,19 @@ func (f *fetching) get(ctx context.Context, at *url.URL) (body []byte, next *url
 	return body, nil, nil
 }
 
+// answered returns the error of another status than 200.
+func answered(status int) error {
+	text := fmt.Sprintf("the server answers %d", status)
+	if status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
+		return passing(text)
+	}
+	return why(text)
+}
+
 // failed returns an error of a request as one that names no address: the query of one may be secret.
 func (f *fetching) failed(err error) error {
 	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, errTooMuch):
 		return errTooMuch
@@ -280,12 +325,23 @@ func (f *fetching) failed(err error) error {
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded):
-		return why("the server takes too long")
-	case errors.As(err, &dns):
-		return why("the name of its host is not known")
+		return passing("the server takes too long")
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return f.lasting("the name of its host is not known")
+	case errors.As(err, &certificate):
+		return f.lasting("the certificate of its server cannot be verified")
 	default:
-		return why("the server cannot be reached, or breaks off")
+		return passing("the server cannot be reached, or breaks off")
 	}
+}
+
+// lasting returns an error about the host. That of the document is named wrongly, but where the
+// document came from it a moment ago, its files can come later too.
+func (f *fetching) lasting(text string) error {
+	if f.origin != "" {
+		return passing(text)
+	}
+	return why(text)
 }
 
 // counted counts what is read of all files.

@@ -1,13 +1,17 @@
 package importing_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,7 +41,13 @@ func newDocs(t *testing.T, files map[string]string) *docs {
 		d.asked = append(d.asked, r.URL.RequestURI())
 		body, has := d.files[r.URL.RequestURI()]
 		to, moved := strings.CutPrefix(body, "-> ")
-		switch {
+		switch status, fails := strings.CutPrefix(body, "! "); {
+		case fails:
+			code, err := strconv.Atoi(status)
+			if err != nil {
+				panic(http.ErrAbortHandler) // breaks off
+			}
+			w.WriteHeader(code)
 		case moved:
 			http.Redirect(w, r, strings.ReplaceAll(to, "HOST", d.URL), http.StatusFound)
 		case !has:
@@ -156,6 +166,136 @@ func TestFetchReachesNoPrivateAddress(t *testing.T) {
 	_, err := s.Fetch(t.Context(), who, d.URL+"/openapi.yaml")
 	require.True(t, fault.HasCode(err, fault.CodeURLNotAllowed), "%v", err)
 	require.Empty(t, d.asked)
+}
+
+// An import without a file would remove the operations that use it, so a server that fails is asked
+// again later. What the server refuses stays refused.
+func TestFetchOfAServerThatFailsIsRepeated(t *testing.T) {
+	t.Parallel()
+	d := newDocs(t, map[string]string{
+		"/root502": "! 502", "/root429": "! 429", "/breaks": "! off", "/f500": "! 500", "/f503": "! 503", "/f429": "! 429", "/f404": "! 404", "/f403": "! 403",
+		"/of500": "x: [{$ref: f404}, {$ref: f500}]", "/of503": "x: [{$ref: f503}]", "/of429": "x: [{$ref: f429}]",
+		"/ofbreaks": "x: [{$ref: 'breaks?token=s3cret'}]", "/breaks?token=s3cret": "! off", "/ofrefused": "x: [{$ref: f404}, {$ref: f403}]",
+	})
+	fetch := openDocs(t)
+	for path, want := range map[string]string{
+		"/root502": "The document cannot be fetched now: the server answers 502.", "/root429": "the server answers 429", "/breaks": "breaks off",
+		"/of500": "The file f500, to which the document refers, cannot be fetched now: the server answers 500.", "/of503": "answers 503",
+		"/of429": "answers 429", "/ofbreaks": "breaks off",
+	} {
+		_, err := fetch(d.URL + path)
+		f := fault.As(err)
+		require.NotNil(t, f, "%s: %v", path, err)
+		require.Equal(t, fault.CodeServiceUnavailable, f.Code, path)
+		require.True(t, f.Retryable)
+		require.Positive(t, f.RetryAfter)
+		require.Contains(t, f.Message, want)
+		require.NotContains(t, f.Message, "s3cret")
+	}
+	got, err := fetch(d.URL + "/ofrefused")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"f404": "the server answers 404", "f403": "the server answers 403"}, got.Files.Absent)
+}
+
+func TestFetchThatTakesTooLongIsRepeated(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/slow" {
+			_, _ = fmt.Fprint(w, "x: [{$ref: slow}]")
+			return
+		}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	s, _, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
+	for _, within := range [][2]time.Duration{{200 * time.Millisecond, time.Minute}, {time.Minute, 200 * time.Millisecond}, {1, 1}} {
+		for _, path := range []string{"/root", "/slow"} {
+			s.FetchWithin(within[0], within[1])
+			_, err := s.Fetch(t.Context(), who, server.URL+path)
+			require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable), "%s within %v: %v", path, within, err)
+			require.True(t, fault.As(err).Retryable)
+		}
+	}
+}
+
+// The queries of addresses may be secret. Files that differ in theirs only stay apart.
+func TestFetchKeepsNoQuery(t *testing.T) {
+	t.Parallel()
+	d := newDocs(t, map[string]string{
+		"/openapi.yaml?token=s3cret": `openapi: 3.1.0
+info: {title: Shop}
+servers: [{url: https://api.shop.example}]
+paths:
+  /a: {get: {operationId: a, parameters: [{$ref: "HOST/part.yaml?id=1&key=s3cret#/p"}]}}
+  /b: {get: {operationId: b, parameters: [{$ref: "two.yaml#/p"}]}}
+  /c: {get: {operationId: c, parameters: [{$ref: "gone.yaml?key=s3cret#/p"}]}}
+`,
+		"/part.yaml?id=1&key=s3cret": "p: {name: one, in: query, schema: {type: string}}\n",
+		"/part.yaml?id=2":            "p: {name: two, in: query, schema: {type: string}}\n",
+		"/two.yaml":                  "p: {$ref: 'part.yaml?id=2#/p'}\nroot: {$ref: 'openapi.yaml#/info'}\n",
+	})
+	fetch := openDocs(t)
+	got, err := fetch(d.URL + "/openapi.yaml?token=s3cret")
+	require.NoError(t, err)
+	require.Equal(t, "openapi.yaml", got.Files.Root)
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: got.Document, Files: got.Files})
+	require.NoError(t, err)
+	require.Len(t, im.Verbs, 2)
+	require.Contains(t, string(im.Verbs[0].Schema), `"one"`)
+	require.Contains(t, string(im.Verbs[1].Schema), `"two"`)
+	require.Len(t, im.Rejected, 1)
+	require.Contains(t, im.Rejected[0].Reason, "could not be fetched: the server answers 404")
+	require.NotContains(t, fmt.Sprint(im.Rejected, got.Files), "s3cret")
+	archive, err := zip.NewReader(bytes.NewReader(got.Document), int64(len(got.Document)))
+	require.NoError(t, err)
+	require.Len(t, archive.File, 4)
+	for _, file := range archive.File {
+		require.NotContains(t, file.Name, "=")
+	}
+}
+
+// What one file refers to is bounded while it is read: many references that differ take no longer
+// than reading them.
+func TestFetchEndsAtTheFirstFileTooMany(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	many.WriteString(`{"x":[`)
+	for i := range 300_000 {
+		fmt.Fprintf(&many, `{"$ref":"f%d"},`, i)
+	}
+	many.WriteString(`{}]}`)
+	hundred := "x: ["
+	for i := range 98 {
+		hundred += fmt.Sprintf("{$ref: f%d}, {$ref: f%d}, ", i, i)
+	}
+	files := map[string]string{"/many": many.String(), "/hundred": hundred + "{$ref: last}]", "/last": "x: {$ref: hundred}", "/more": hundred + "{$ref: lasts}]", "/lasts": "x: [{$ref: a}]"}
+	for i := range 98 {
+		files[fmt.Sprintf("/f%d", i)] = fmt.Sprintf("x: [{$ref: f%d}, {$ref: last}]", i/2)
+	}
+	d := newDocs(t, files)
+	fetch := openDocs(t)
+	start := time.Now()
+	_, err := fetch(d.URL + "/many")
+	require.Contains(t, fault.As(err).Message, "more than 100 files")
+	require.Less(t, time.Since(start), 10*time.Second)
+	require.Equal(t, []string{"/many"}, d.asked)
+	_, err = fetch(d.URL + "/hundred")
+	require.NoError(t, err, "100 files with the document")
+	_, err = fetch(d.URL + "/more")
+	require.Contains(t, fault.As(err).Message, "more than 100 files")
+}
+
+// A document without other files needs no name.
+func TestFetchTakesALoneDocumentAtAnyPath(t *testing.T) {
+	t.Parallel()
+	d := newDocs(t, map[string]string{"/a//openapi.yaml": "openapi: 3.1.0\n", "/a//refers.yaml": "x: {$ref: other}", "/a//other": "x: 1"})
+	fetch := openDocs(t)
+	got, err := fetch(d.URL + "/a//openapi.yaml")
+	require.NoError(t, err)
+	require.Equal(t, importing.Fetched{Document: []byte("openapi: 3.1.0\n")}, got)
+	_, err = fetch(d.URL + "/a//refers.yaml")
+	require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+	require.Contains(t, fault.As(err).Message, "empty segments")
 }
 
 func TestFetchEndsWithItsCaller(t *testing.T) {

@@ -31,6 +31,8 @@ type Service struct {
 	egress       egress.Config
 	client       *http.Client
 	small, large lane
+	// fetchTime bounds the fetching of a document with its files, oneFetchTime that of each.
+	fetchTime, oneFetchTime time.Duration
 }
 
 // lane lets one import of its kind run at a time: a large document takes hundreds of megabytes
@@ -63,6 +65,7 @@ func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Serv
 	return &Service{
 		catalog: c, credentials: credentials, egress: cfg, client: egress.NewClient(cfg),
 		small: lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, smallTime}, large: lane{newTurns(), openapi.Import, openapi.YAML, false, largeTime},
+		fetchTime: fetchTime, oneFetchTime: oneFetchTime,
 	}, nil
 }
 
