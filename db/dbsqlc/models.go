@@ -802,6 +802,7 @@ type PolicyWindow struct {
 	ID       []byte
 	Per      int32
 	Filled   bool
+	SeenAt   *time.Time
 	Seen     uuid.UUID
 	GoneAt   *time.Time
 }
@@ -942,6 +943,7 @@ type Run struct {
 	ErasedAt        *time.Time
 	ProviderError   *string
 	Windowed        bool
+	CountedAt       *time.Time
 	Lookups         *string
 	Normalizer      *string
 }

@@ -77,7 +77,8 @@ func (q *Queries) FillWindow(ctx context.Context, db DBTX, arg FillWindowParams)
 }
 
 const InsertWindow = `-- name: InsertWindow :exec
-INSERT INTO policy_windows (tenant_id, series, id, per, filled, seen) VALUES ($1, $2, $3, $4, false, $5)
+INSERT INTO policy_windows (tenant_id, series, id, per, filled, seen)
+VALUES ($1, $2, $3, $4, false, '00000000-0000-0000-0000-000000000000')
 `
 
 type InsertWindowParams struct {
@@ -85,7 +86,6 @@ type InsertWindowParams struct {
 	Series   uuid.UUID
 	ID       []byte
 	Per      int32
-	Seen     uuid.UUID
 }
 
 func (q *Queries) InsertWindow(ctx context.Context, db DBTX, arg InsertWindowParams) error {
@@ -94,25 +94,31 @@ func (q *Queries) InsertWindow(ctx context.Context, db DBTX, arg InsertWindowPar
 		arg.Series,
 		arg.ID,
 		arg.Per,
-		arg.Seen,
 	)
 	return err
 }
 
 const LockWindow = `-- name: LockWindow :many
 SELECT series FROM policy_windows
- WHERE tenant_id = $1 AND series = $2 AND seen = $3 AND NOT filled AND gone_at IS NULL FOR UPDATE SKIP LOCKED
+ WHERE tenant_id = $1 AND series = $2 AND seen = $3 AND seen_at IS NOT DISTINCT FROM $4
+   AND NOT filled AND gone_at IS NULL FOR UPDATE SKIP LOCKED
 `
 
 type LockWindowParams struct {
 	TenantID uuid.UUID
 	Series   uuid.UUID
 	Seen     uuid.UUID
+	SeenAt   *time.Time
 }
 
 // No row while another process fills the window, where one has, and where it is gone.
 func (q *Queries) LockWindow(ctx context.Context, db DBTX, arg LockWindowParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, LockWindow, arg.TenantID, arg.Series, arg.Seen)
+	rows, err := db.Query(ctx, LockWindow,
+		arg.TenantID,
+		arg.Series,
+		arg.Seen,
+		arg.SeenAt,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +177,7 @@ func (q *Queries) MarkWindowed(ctx context.Context, db DBTX, arg MarkWindowedPar
 }
 
 const ReadWindow = `-- name: ReadWindow :many
-SELECT series, id, per, seen FROM policy_windows WHERE tenant_id = $1 AND series = $2 AND NOT filled AND gone_at IS NULL
+SELECT series, id, per, seen_at, seen FROM policy_windows WHERE tenant_id = $1 AND series = $2 AND NOT filled AND gone_at IS NULL
 `
 
 type ReadWindowParams struct {
@@ -183,6 +189,7 @@ type ReadWindowRow struct {
 	Series uuid.UUID
 	ID     []byte
 	Per    int32
+	SeenAt *time.Time
 	Seen   uuid.UUID
 }
 
@@ -200,6 +207,7 @@ func (q *Queries) ReadWindow(ctx context.Context, db DBTX, arg ReadWindowParams)
 			&i.Series,
 			&i.ID,
 			&i.Per,
+			&i.SeenAt,
 			&i.Seen,
 		); err != nil {
 			return nil, err
@@ -237,21 +245,32 @@ func (q *Queries) RequireWindows(ctx context.Context, db DBTX, arg RequireWindow
 }
 
 const RunsForWindow = `-- name: RunsForWindow :many
-SELECT r.id, r.provider, r.verb, r.risk_level, r.operation_type, r.state, r.maybe_sent, r.sent_at, r.created_at, r.erased_at, (r.edited_args IS NOT NULL)::boolean AS edited,
-       (CASE WHEN x.counted THEN coalesce(r.edited_args, r.args) ELSE '' END)::text AS args, r.metadata, r.session_id, r.dry_run, r.origin, r.key_id, r.agent_id, r.customer_id,
-       x.counted::boolean AS counted
-  FROM (SELECT n.id, (n.sent_at >= now() - make_interval(mins => $1) AND NOT (n.dry_run AND n.operation_type = 'read')
-               AND (n.state IN ('executed', 'sending', 'outcome_unknown') OR n.state = 'claimed' AND n.maybe_sent)) IS TRUE AS counted
-          FROM runs n WHERE n.tenant_id = $2 AND n.id > $3 ORDER BY n.id LIMIT $4) AS x
- CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, lookups, normalizer FROM runs y WHERE y.tenant_id = $2 AND y.id = x.id LIMIT 1) AS r
- ORDER BY r.id
+SELECT r.id, r.provider, r.verb, r.risk_level, r.operation_type, r.sent_at, r.created_at, r.erased_at, (r.edited_args IS NOT NULL)::boolean AS edited,
+       (CASE WHEN x.counted AND $1::boolean THEN coalesce(r.edited_args, r.args) ELSE '' END)::text AS args, r.metadata, r.session_id, r.dry_run, r.origin,
+       r.key_id, r.agent_id, r.customer_id, x.counted::boolean AS counted, x.counted_at, x.taken::bigint AS taken
+  FROM (SELECT p.id, p.counted_at, p.counted, p.size, count(*) OVER () AS taken, coalesce(sum(p.size) OVER (ORDER BY p.counted_at, p.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+          FROM (SELECT n.id, n.counted_at, c.counted, CASE WHEN c.counted AND $1::boolean THEN octet_length(coalesce(n.edited_args, n.args)) ELSE 0 END AS size
+                  FROM ((SELECT u.id FROM runs u WHERE u.tenant_id = $2 AND u.listed_state IS NULL AND u.id > $3
+                            AND $4::timestamptz IS NULL ORDER BY u.id LIMIT $5)
+                        UNION ALL
+                        (SELECT e.id FROM runs e WHERE e.tenant_id = $2 AND e.counted_at IS NOT NULL
+                            AND (e.counted_at, e.id) > ($4::timestamptz, $3) ORDER BY e.counted_at, e.id LIMIT $5)) AS i
+                 CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer FROM runs y WHERE y.tenant_id = $2 AND y.id = i.id LIMIT 1) AS n
+                 CROSS JOIN LATERAL (SELECT (n.sent_at >= now() - make_interval(mins => $6) AND NOT (n.dry_run AND n.operation_type = 'read')
+                       AND (n.state IN ('executed', 'sending', 'outcome_unknown') OR n.state = 'claimed' AND n.maybe_sent)) IS TRUE AS counted) AS c) AS p) AS x
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer FROM runs y WHERE y.tenant_id = $2 AND y.id = x.id LIMIT 1) AS r
+ WHERE x.before < $7::bigint
+ ORDER BY x.counted_at, r.id
 `
 
 type RunsForWindowParams struct {
-	Per      int32
-	TenantID uuid.UUID
-	After    uuid.UUID
-	Most     int32
+	OfArgs    bool
+	TenantID  uuid.UUID
+	Seen      uuid.UUID
+	SeenAt    *time.Time
+	Most      int32
+	Per       int32
+	MostBytes int64
 }
 
 type RunsForWindowRow struct {
@@ -260,8 +279,6 @@ type RunsForWindowRow struct {
 	Verb          string
 	RiskLevel     string
 	OperationType string
-	State         string
-	MaybeSent     bool
 	SentAt        *time.Time
 	CreatedAt     time.Time
 	ErasedAt      *time.Time
@@ -275,16 +292,24 @@ type RunsForWindowRow struct {
 	AgentID       *uuid.UUID
 	CustomerID    *uuid.UUID
 	Counted       bool
+	CountedAt     *time.Time
+	Taken         int64
 }
 
-// The next runs by their ids, with those of them that a window may count. counted is false for the
-// others, whose texts are not read.
+// The next runs that a window may count. Without @seen_at those that are under way, by their ids, and
+// then those that have ended, from when the window begins on, by when they were sent. A run that ends
+// in between is found there. taken is how many were found, of which as many are returned as have
+// @most_bytes of arguments, and at least one. counted is false for a run whose texts are not read.
+// Arguments are read only if @of_args.
 func (q *Queries) RunsForWindow(ctx context.Context, db DBTX, arg RunsForWindowParams) ([]RunsForWindowRow, error) {
 	rows, err := db.Query(ctx, RunsForWindow,
-		arg.Per,
+		arg.OfArgs,
 		arg.TenantID,
-		arg.After,
+		arg.Seen,
+		arg.SeenAt,
 		arg.Most,
+		arg.Per,
+		arg.MostBytes,
 	)
 	if err != nil {
 		return nil, err
@@ -299,8 +324,6 @@ func (q *Queries) RunsForWindow(ctx context.Context, db DBTX, arg RunsForWindowP
 			&i.Verb,
 			&i.RiskLevel,
 			&i.OperationType,
-			&i.State,
-			&i.MaybeSent,
 			&i.SentAt,
 			&i.CreatedAt,
 			&i.ErasedAt,
@@ -314,6 +337,8 @@ func (q *Queries) RunsForWindow(ctx context.Context, db DBTX, arg RunsForWindowP
 			&i.AgentID,
 			&i.CustomerID,
 			&i.Counted,
+			&i.CountedAt,
+			&i.Taken,
 		); err != nil {
 			return nil, err
 		}
@@ -454,10 +479,11 @@ func (q *Queries) UnfilledWindowsOf(ctx context.Context, db DBTX, tenantID uuid.
 }
 
 const WindowSeen = `-- name: WindowSeen :exec
-UPDATE policy_windows SET seen = $1, filled = $2 WHERE tenant_id = $3 AND series = $4
+UPDATE policy_windows SET seen_at = $1, seen = $2, filled = $3 WHERE tenant_id = $4 AND series = $5
 `
 
 type WindowSeenParams struct {
+	SeenAt   *time.Time
 	Seen     uuid.UUID
 	Filled   bool
 	TenantID uuid.UUID
@@ -466,6 +492,7 @@ type WindowSeenParams struct {
 
 func (q *Queries) WindowSeen(ctx context.Context, db DBTX, arg WindowSeenParams) error {
 	_, err := db.Exec(ctx, WindowSeen,
+		arg.SeenAt,
 		arg.Seen,
 		arg.Filled,
 		arg.TenantID,

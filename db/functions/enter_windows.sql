@@ -3,7 +3,7 @@
 -- now, it raises an error that undoes the transaction; db.IsWindowMoved finds it. Otherwise the run is
 -- counted from now on, if p_counted. p_windows is what governance.Windows.Stored writes.
 --
--- It runs before the statement that counts in budgets: a run that ends takes the locks in that order.
+-- It runs before the statements that take a circuit and count in budgets: a run that ends takes the locks in that order.
 CREATE OR REPLACE FUNCTION enter_windows(p_tenant uuid, p_run uuid, p_windows json, p_counted boolean) RETURNS boolean
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -8,7 +8,8 @@ CREATE TABLE policy_windows (
     id        bytea NOT NULL CHECK (octet_length(id) = 16), -- of governance.WindowID
     per       integer NOT NULL CHECK (per BETWEEN 1 AND 129600), -- minutes: the longest that is asked for
     filled    boolean NOT NULL DEFAULT false, -- the runs before the window was asked for are counted too
-    seen      uuid NOT NULL, -- the last of those runs that was looked at
+    seen_at   timestamptz, -- when the last of those runs that was looked at was sent; null: those under way come first
+    seen      uuid NOT NULL, -- its id
     gone_at   timestamptz,
     PRIMARY KEY (tenant_id, series)
 );
@@ -65,7 +66,16 @@ CREATE OR REPLACE FUNCTION settle_windows() RETURNS trigger LANGUAGE plpgsql AS 
 CREATE TRIGGER settle_windows AFTER UPDATE OF state ON runs FOR EACH ROW
     WHEN (NEW.windowed AND NEW.state <> OLD.state AND NEW.state <> 'sending') EXECUTE FUNCTION settle_windows();
 
+-- When a run was sent that has ended and counts, so that a window is filled from the runs of its
+-- period only: an old id may be claimed again, so ids do not tell. It changes only where
+-- listed_state does. An index by sent_at would make each move to sending write into all indexes.
+ALTER TABLE runs ADD COLUMN counted_at timestamptz
+    GENERATED ALWAYS AS (CASE WHEN state IN ('executed', 'outcome_unknown') THEN sent_at END) STORED;
+CREATE INDEX runs_counted ON runs (tenant_id, counted_at, id) WHERE counted_at IS NOT NULL;
+
 -- +goose Down
+DROP INDEX runs_counted;
+ALTER TABLE runs DROP COLUMN counted_at;
 DROP TRIGGER settle_windows ON runs;
 DROP FUNCTION IF EXISTS settle_windows();
 DROP FUNCTION IF EXISTS enter_windows(uuid, uuid, json, boolean);

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -101,6 +102,8 @@ type Deps struct {
 	SimulationLimit time.Duration
 	// Quotas bound how many policies a tenant has.
 	Quotas quota.Limits
+	// Log is told of windows that cannot be filled with the change of their policy; nil for nobody.
+	Log *slog.Logger
 }
 
 // Service manages policies. It is safe for concurrent use.
@@ -114,6 +117,7 @@ type Service struct {
 	turns           chan struct{}
 	simulationLimit time.Duration
 	quotas          quota.Limits
+	log             *slog.Logger
 }
 
 // New builds a Service.
@@ -124,9 +128,12 @@ func New(d Deps) (*Service, error) {
 	if d.SimulationLimit == 0 {
 		d.SimulationLimit = simulationLimit
 	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
 	return &Service{
 		db: d.DB, subjects: d.Subjects, keys: d.Keys, now: db.Clock(d.Now), q: dbsqlc.New(),
-		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit, quotas: d.Quotas,
+		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit, quotas: d.Quotas, log: d.Log,
 	}, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/governance"
@@ -45,10 +44,6 @@ func digestWindows(key *datakey.Key, uses []governance.WindowUse) {
 		}
 	}
 }
-
-// longestHold is how long after its beginning a run may be sent: an approval waits at most 30 days,
-// and as long again where it is escalated. A kill switch may hold it up for a day more.
-const longestHold = 61 * 24 * time.Hour
 
 // followWindows brings what is counted in line with what the tenant's enabled policies ask for, in
 // the transaction that changes them. changed is the policy that is written. A window that is new, or
@@ -91,9 +86,7 @@ func (s *Service) addWindows(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, d
 		if err != nil {
 			return fmt.Errorf("policy: make an id: %w", err)
 		}
-		err = s.q.InsertWindow(ctx, tx, dbsqlc.InsertWindowParams{
-			TenantID: tenant, Series: series, ID: d.ID[:], Per: minutes(d.Longest), Seen: db.FirstID(s.now().Add(-d.Longest - longestHold)),
-		})
+		err = s.q.InsertWindow(ctx, tx, dbsqlc.InsertWindowParams{TenantID: tenant, Series: series, ID: d.ID[:], Per: minutes(d.Longest)})
 		if err != nil {
 			return fmt.Errorf("policy: windows: %w", err)
 		}

@@ -193,8 +193,8 @@ func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answ
 		r.emit(b, event.Notified{Call: r.eventCall(), PolicyName: r.PolicyName, Reason: r.Reason, Args: rec.Input}, r.releasedBy()...)
 	}
 	p.queueMatches(b)
-	s.queueProbe(b, p)
 	p.queueWindows(b)
+	s.queueProbe(b, p)
 	// The last statement: it may lock a counter of the tenant until the commit.
 	db.Queue(b, s.q.RequireSending, dbsqlc.RequireSendingParams{TenantID: r.TenantID, ID: r.ID, IsWrite: p.target.Operation() == verb.Write})
 	return sent, rec.ID

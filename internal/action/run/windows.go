@@ -14,7 +14,7 @@ func (p prepared) isCounted() bool {
 
 // queueWindows adds the gate of the windows of the call, where it is in any: what was read when it
 // was judged may have changed since. It comes after all that locks the run, and before what locks
-// the budgets of the tenant.
+// the circuit of the provider and the budgets of the tenant.
 func (p prepared) queueWindows(b *db.Batch) {
 	if p.verdict.Windows == nil {
 		return

@@ -220,7 +220,7 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets, Keys: a.vault, Quotas: a.quotas}); err != nil {
+	if a.policies, err = policy.New(policy.Deps{DB: a.pool, Subjects: targets, Keys: a.vault, Quotas: a.quotas, Log: a.log}); err != nil {
 		return err
 	}
 	if a.journal, err = audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: a.pool, Log: a.log}); err != nil {
