@@ -76,7 +76,6 @@ func boundariesOfRetry(d *mapDriver, last bool) []boundary {
 		{"after_map_retry", "|", 1},
 		{"map_begin", "|", 1},
 		{"after_claim", "|/steps/5", 1},
-		{"before_sending", "|/steps/5", 1},
 		{"after_sending", "|/steps/5", 1},
 		{inRequest, "|9", 1},
 		{"after_response", "|/steps/5", 1},
@@ -85,8 +84,10 @@ func boundariesOfRetry(d *mapDriver, last bool) []boundary {
 		{"before_map_finish", "|", 1},
 		{"after_map_finish", "|", 1},
 	}
+	// A step that its Map drives is mostly claimed and marked as sending in one transaction, and has
+	// no row before it.
 	if d.name == driverRun {
-		for _, point := range []string{"before_hold", "after_hold", "before_hand_over", "after_hand_over", "before_count", "in_count", "after_count"} {
+		for _, point := range []string{"before_sending", "before_hold", "after_hold", "before_hand_over", "after_hand_over", "before_count", "in_count", "after_count"} {
 			list = append(list, boundary{point, "|/steps/5", 1})
 		}
 	}

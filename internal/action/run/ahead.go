@@ -142,6 +142,7 @@ func (s *Service) claimMarked(ctx context.Context, plan claimPlan, m *marked, al
 		s.carried.notSent(r.ref(), lostMark{sends: 1, record: record})
 		return false, fmt.Errorf("run: claim and mark sending: %w", err)
 	}
+	failpoint.Hit("after_claim", r.ID)
 	m.p.run.Sends = sent.Value[0].Sends
 	s.before.add(r.TenantID, p.Keys)
 	return true, nil
