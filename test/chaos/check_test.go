@@ -30,6 +30,11 @@ func points() []string {
 	}
 }
 
+// lookupPoints are where a run is stopped too that a policy looks something up for.
+func lookupPoints() []string {
+	return []string{"before_lookup", "after_lookup", "before_lookup_kept", "after_lookup_kept"}
+}
+
 // anywhere is the point of runs that were not stopped.
 const anywhere = "anywhere"
 

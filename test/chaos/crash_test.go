@@ -24,6 +24,8 @@ func TestRunsEachPartKilledKeepPromises(t *testing.T) {
 	for _, victim := range victims() {
 		require.Empty(t, violations(c.do(strike{victims: []string{victim}, points: points(), verbs: allVerbs()})))
 	}
+	c.lookUpFirst()
+	require.Empty(t, violations(c.do(strike{victims: []string{victimWorker}, points: lookupPoints(), verbs: []string{verbLooked}})))
 	require.Empty(t, c.recheck())
 }
 
@@ -60,7 +62,7 @@ func table(seen []observation) string {
 	}
 	for _, victim := range struck {
 		var all []observation
-		for _, point := range append(points(), anywhere) {
+		for _, point := range slices.Concat(points(), lookupPoints(), []string{anywhere}) {
 			var cell []observation
 			for _, o := range seen {
 				if o.victim == victim && o.point == point {

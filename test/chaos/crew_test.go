@@ -68,6 +68,16 @@ func muster(t *testing.T, tags string, env ...string) *crew {
 	return c
 }
 
+// lookUpFirst adds the policy that looks a thing up before each call of verbLooked. The thing lets the
+// call pass.
+func (c *crew) lookUpFirst() {
+	c.t.Helper()
+	c.tenant.User.NewPolicy(c.t, rig.Policy("the thing is looked up", "block", verbLooked, map[string]any{
+		"lookups":    []any{map[string]any{"name": "thing", "verb": "target:find_thing", "args": map[string]any{"id": map[string]any{"field": "args.id"}}}},
+		"conditions": []any{map[string]any{"field": "lookup.thing.id", "operator": "not_equals", "value_field": "args.id"}},
+	}))
+}
+
 // strike is one kill and what is held while it falls.
 type strike struct {
 	// victims are killed one right after the other, and restarted in that order.
@@ -282,7 +292,7 @@ func (c *crew) auditedEnds() map[string][]string {
 	require.NoError(c.t, err)
 	defer conn.Close(ctx)
 	rows, err := conn.Query(ctx, `SELECT execution_id, array_agg(action ORDER BY id) FROM audit_records
-		WHERE action LIKE 'run.%' AND action NOT IN ('run.allowed', 'run.notified', 'run.retried')
+		WHERE action LIKE 'run.%' AND action NOT IN ('run.allowed', 'run.notified', 'run.retried', 'run.looked_up')
 		  AND details->>'count' IS NULL -- calls that changed nothing
 		GROUP BY execution_id`)
 	require.NoError(c.t, err)

@@ -46,6 +46,23 @@ func TestChaosRunsEachPartKilledAtEachPoint(t *testing.T) { //nolint:paralleltes
 	require.Empty(t, c.recheck())
 }
 
+// Runs that a policy looks something up for: each part is killed at each point of it, then all at once.
+func TestChaosLookupsPartsKilled(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
+	c := muster(t, "chaos")
+	defer c.report()
+	c.lookUpFirst()
+	looked := strike{points: lookupPoints(), verbs: slices.Repeat([]string{verbLooked}, abreast)}
+	for range roundsOf(t) {
+		for _, victim := range victims() {
+			looked.victims = []string{victim}
+			require.Empty(t, violations(c.do(looked)))
+		}
+		looked.victims = []string{victimPostgres, victimTemporal, victimWorker, victimAPI}
+		require.Empty(t, violations(c.do(looked)))
+	}
+	require.Empty(t, c.recheck())
+}
+
 // A power cut: nothing is left running.
 func TestChaosRunsAllPartsKilledAtOnce(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	c := muster(t, "chaos")

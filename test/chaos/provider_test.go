@@ -17,6 +17,8 @@ const (
 	verbWrite = "target:make_effect" // not at all
 	verbKeyed = "target:make_keyed"  // under an idempotency key
 	verbRead  = "target:read_thing"  // at will
+	// verbLooked is a write that may not be repeated. A policy looks a thing up before it.
+	verbLooked = "target:make_looked"
 )
 
 // Points in the middle of a body, where the provider is stopped and not the service.
@@ -62,6 +64,11 @@ func startProvider(t *testing.T, g *gate) *provider {
 	mux.Handle("GET /failpoint", g)
 	mux.HandleFunc("POST /effects/{id}", p.serve)
 	mux.HandleFunc("POST /keyed/{id}", p.serve)
+	mux.HandleFunc("POST /looked/{id}", p.serve)
+	mux.HandleFunc("GET /found/{id}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"id": r.PathValue("id")})
+	})
 	mux.HandleFunc("GET /things/{id}", p.serve)
 	srv := httptest.NewUnstartedServer(mux)
 	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -131,7 +138,7 @@ func (p *provider) counts(id string) (arrivals, effects int) {
 	return p.arrivals[id], p.effects[id]
 }
 
-// document describes the provider; the three verbs differ in idempotency alone.
+// document describes the provider. Its writes differ in idempotency alone; a policy is about makeLooked.
 func document() json.RawMessage {
 	const answers = `"responses": {"200": {"description": "done", "content": {"application/json": {"schema": {"type": "object"}}}}}`
 	const id = `{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}`
@@ -142,6 +149,9 @@ func document() json.RawMessage {
 			"parameters": [` + id + `], ` + body + `, ` + answers + `}},
 		"/keyed/{id}": {"post": {"operationId": "makeKeyed", "x-agent-runtime": {"risk_level": "low", "idempotency": "header:Idempotency-Key"},
 			"parameters": [` + id + `], ` + body + `, ` + answers + `}},
+		"/looked/{id}": {"post": {"operationId": "makeLooked", "x-agent-runtime": {"risk_level": "low", "idempotency": "none"},
+			"parameters": [` + id + `], ` + body + `, ` + answers + `}},
+		"/found/{id}": {"get": {"operationId": "findThing", "parameters": [` + id + `], ` + answers + `}},
 		"/things/{id}": {"get": {"operationId": "readThing", "parameters": [` + id + `], ` + answers + `}}}}`)
 }
 
