@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -46,7 +47,9 @@ func requests(t *testing.T) map[string]model.Request {
 		"a word": filledWith("a", longest), "words": filledWith("refund ", longest), "digits": filledWith("order 9 ", longest), "quotes": filledWith(`"a" `, longest),
 	} {
 		list["plan "+name] = goalloop.Request(goalloop.Ask{Goal: goal, Criteria: criteria, Verbs: manyVerbs(60), StepsLeft: 10})
-		list["plan with 5,000 verbs "+name] = goalloop.Request(goalloop.Ask{Goal: goal, Criteria: criteria, Verbs: manyVerbs(5_000), StepsLeft: 10})
+		if name == "clauses" || name == "words" {
+			list["plan with 5,000 verbs "+name] = goalloop.Request(goalloop.Ask{Goal: goal, Criteria: criteria, Verbs: manyVerbs(5_000), StepsLeft: 10})
+		}
 		tools, _ := shopVerbs(t)
 		list["work "+name] = model.Request{Purpose: model.Agent, Tools: tools, Messages: []model.Message{{Role: model.User, Text: "The goal: " + goal}}}
 		list["reply "+name] = model.Request{Purpose: model.Reply, Tools: tools, Messages: []model.Message{{Role: model.User, Text: goal}}}
@@ -90,12 +93,21 @@ func TestRulesCostIsBounded(t *testing.T) {
 	for name, req := range requests(t) {
 		t.Run(name, func(t *testing.T) {
 			var err error
-			allocations := testing.AllocsPerRun(1, func() { _, err = rules.Model{}.Generate(t.Context(), req, nil) })
-			require.Less(t, allocations, float64(most))
+			require.Less(t, allocations(func() { _, err = rules.Model{}.Generate(t.Context(), req, nil) }), uint64(most))
 			var failed *model.Error
 			require.True(t, err == nil || errors.As(err, &failed), err)
 		})
 	}
+}
+
+// allocations counts those of one call. testing.AllocsPerRun makes another call before, which would take
+// as long.
+func allocations(call func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	call()
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
 }
 
 // gone is a context that ends while a request is answered.
