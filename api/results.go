@@ -124,7 +124,7 @@ func valueAt(value json.RawMessage, pointer string) (json.RawMessage, error) {
 		return value, nil
 	}
 	for token := range strings.SplitSeq(pointer[1:], "/") {
-		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		token = fault.PointerName(token)
 		var step any = token
 		if value[0] == '[' {
 			at, err := strconv.Atoi(token)

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
+
+	"agentruntime/internal/kernel/fault"
 )
 
 // Kind is what is different about an argument. Reports and audit records store it.
@@ -139,7 +141,7 @@ func (c *comparison) members(p pair) {
 }
 
 func (c *comparison) member(p pair, name string) {
-	pointer := p.pointer + "/" + escape(name)
+	pointer := p.pointer + "/" + fault.PointerToken(name)
 	*c.left -= placeWork + len(pointer)
 	was, had := p.was.members[name]
 	is, has := p.is.members[name]
@@ -184,14 +186,10 @@ func (c *comparison) elements(p pair) {
 	}
 	for i := range max(len(p.was.prefix), len(p.is.prefix)) {
 		if was, is := at(p.was, i), at(p.is, i); was != nil && is != nil && *c.left >= 0 {
-			c.value(p.pointer+"/"+itoa(i), was, is)
+			c.value(p.pointer+"/"+strconv.Itoa(i), was, is)
 		}
 	}
 	if was, is := p.was.items, p.is.items; was != nil || is != nil {
 		c.value(p.pointer+"/*", c.orAnything(was), c.orAnything(is))
 	}
-}
-
-func escape(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

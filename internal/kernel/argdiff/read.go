@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"agentruntime/internal/kernel/fault"
 )
 
 // node is one schema, as it is written.
@@ -182,7 +184,7 @@ func (r *reader) resolve(ref string) (target any, found bool) {
 		return target, true
 	}
 	for name := range strings.SplitSeq(rest[1:], "/") {
-		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+		name = fault.PointerName(name)
 		switch t := target.(type) {
 		case map[string]any:
 			target, found = t[name]
@@ -202,10 +204,10 @@ func (r *reader) resolve(ref string) (target any, found bool) {
 }
 
 func below(at string, names ...string) string {
-	var atSb205 strings.Builder
+	var pointer strings.Builder
+	pointer.WriteString(at)
 	for _, name := range names {
-		atSb205.WriteString("/" + escape(name))
+		pointer.WriteString("/" + fault.PointerToken(name))
 	}
-	at += atSb205.String()
-	return at
+	return pointer.String()
 }

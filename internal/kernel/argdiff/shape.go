@@ -152,5 +152,3 @@ func (c *comparison) orAnything(n *node) *node {
 	}
 	return n
 }
-
-func itoa(i int) string { return strconv.Itoa(i) }

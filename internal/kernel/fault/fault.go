@@ -128,8 +128,13 @@ func HasCode(err error, code Code) bool {
 	return e != nil && e.Code == code
 }
 
-// PointerToken escapes a name as one token of a JSON Pointer (RFC 6901 section 3), for the
+// PointerToken escapes a name as one token of a JSON Pointer (RFC 6901 section 3), as in the
 // path of a Detail.
 func PointerToken(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}
+
+// PointerName returns the name that a token of a JSON Pointer stands for: it undoes PointerToken.
+func PointerName(token string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
 )
 
 // Bounds of an overlay.
@@ -112,7 +113,7 @@ func (r *reader) members(path string, object map[string]any, known ...string) {
 	}
 	for _, name := range sortedKeys(object) {
 		if !names[name] && !strings.HasPrefix(name, "x-") {
-			r.fail(path+"/"+escape(name), "unknown_field", "unknown field")
+			r.fail(path+"/"+fault.PointerToken(name), "unknown_field", "unknown field")
 		}
 	}
 }
@@ -171,9 +172,4 @@ func (r *reader) path(at string, value any) string {
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:] + "."
-}
-
-// escape writes a name as a token of a JSON pointer.
-func escape(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

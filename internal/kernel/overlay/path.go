@@ -12,6 +12,7 @@ import (
 	"github.com/theory/jsonpath/spec"
 
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/pattern"
 )
 
@@ -208,7 +209,7 @@ func (p *place) key() string {
 	var parts []string
 	for at := p; at.parent != nil; at = at.parent {
 		if _, inObject := at.parent.value.(map[string]any); inObject {
-			parts = append(parts, "/"+escape(at.name))
+			parts = append(parts, "/"+fault.PointerToken(at.name))
 		} else {
 			parts = append(parts, fmt.Sprintf("/%d", at.index))
 		}

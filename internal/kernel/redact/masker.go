@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/schemagraph"
 )
 
@@ -323,10 +324,7 @@ func pointerSegment(name string) string {
 		}
 		name = name[:cut] + "…"
 	}
-	if !strings.ContainsAny(name, "~/") {
-		return name
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+	return fault.PointerToken(name)
 }
 
 func unquote(token []byte) string {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/pattern"
 )
 
@@ -209,7 +210,7 @@ func (r *reader) below(at string, names ...string) string {
 	b.WriteString(at)
 	for _, name := range names {
 		b.WriteByte('/')
-		b.WriteString(escape(name))
+		b.WriteString(fault.PointerToken(name))
 	}
 	return b.String()
 }
@@ -358,7 +359,7 @@ func (r *reader) resolve(ref string) (target any, at string) {
 		return nil, ""
 	}
 	for name := range strings.SplitSeq(rest[1:], "/") {
-		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+		name = fault.PointerName(name)
 		switch t := target.(type) {
 		case map[string]any:
 			target = t[name]
@@ -373,10 +374,6 @@ func (r *reader) resolve(ref string) (target any, at string) {
 		}
 	}
 	return target, ref // which is its place, written as read writes it
-}
-
-func escape(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
 // typesOf returns the types that a schema says by type, and by nullable of OpenAPI 3.0. A

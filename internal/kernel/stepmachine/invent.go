@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 )
 
@@ -138,7 +139,7 @@ func (i *inventor) at(ref string) any {
 	v := i.root
 	for name := range strings.SplitSeq(at, "/") {
 		m, _ := v.(map[string]any)
-		v = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
+		v = m[fault.PointerName(name)]
 	}
 	return v
 }

@@ -140,8 +140,5 @@ func join(pointer, segment string) string {
 		}
 		segment = segment[:cut] + "…"
 	}
-	if strings.ContainsAny(segment, "~/") {
-		segment = strings.ReplaceAll(strings.ReplaceAll(segment, "~", "~0"), "/", "~1")
-	}
-	return pointer + "/" + segment
+	return pointer + "/" + fault.PointerToken(segment)
 }

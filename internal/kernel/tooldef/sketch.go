@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
 )
 
 // sketch makes a schema that models accept of a verb's. Where they accept less it says less.
@@ -129,10 +130,7 @@ func definitions(root map[string]any) map[string]any { return membersOf(root, "$
 func refOf(schema map[string]any) string {
 	ref, _ := schema["$ref"].(string)
 	name, _ := strings.CutPrefix(ref, "#/$defs/")
-	if strings.Contains(name, "~") {
-		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
-	}
-	return name
+	return fault.PointerName(name)
 }
 
 func (s *sketch) resolve(schema map[string]any) map[string]any {

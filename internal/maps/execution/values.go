@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
 )
@@ -190,7 +191,7 @@ func part(whole json.RawMessage, at string) (json.RawMessage, error) {
 		if i, err := strconv.Atoi(token); err == nil {
 			path = append(path, i)
 		} else {
-			path = append(path, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
+			path = append(path, fault.PointerName(token))
 		}
 	}
 	found, ok := exactjson.Lookup(whole, path)

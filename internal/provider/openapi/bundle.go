@@ -199,12 +199,12 @@ func (b *bundle) refer(file, ref string) string {
 			b.addresses[name] = address
 		}
 	}
-	return "#/" + filesKey + "/" + pointerToken(name) + pointer
+	return "#/" + filesKey + "/" + fragmentToken(name) + pointer
 }
 
-// pointerToken writes a name as a token of a pointer in a reference.
-func pointerToken(name string) string {
-	return strings.NewReplacer("%", "%25", "~", "~0", "/", "~1", "#", "%23").Replace(name)
+// fragmentToken writes a name as a token of a pointer in a reference, which is a URI.
+func fragmentToken(name string) string {
+	return strings.NewReplacer("%", "%25", "#", "%23").Replace(fault.PointerToken(name))
 }
 
 // resolve returns the name of the file that a file refers to, and its address within the origin.

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"agentruntime/internal/kernel/fault"
 )
 
 // maxSubtypes is how many schemas one discriminator may choose from. Of the 2,639 documents of
@@ -256,7 +258,7 @@ func (c *converter) mapped(mapping map[string]any, base string) map[string]any {
 			continue
 		}
 		if !strings.HasPrefix(target, "#") {
-			target = home + strings.ReplaceAll(strings.ReplaceAll(target, "~", "~0"), "/", "~1")
+			target = home + fault.PointerToken(target)
 		}
 		if _, err := c.doc.lookup(target); err != nil {
 			continue
@@ -340,7 +342,7 @@ func (c *converter) childrenIn(home string) map[string][]string {
 		parts, _ := n["allOf"].([]any)
 		for _, part := range parts {
 			if parent, is := refOf(part); is && c.doc.spend(1) {
-				out[parent] = append(out[parent], home+strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1"))
+				out[parent] = append(out[parent], home+fault.PointerToken(name))
 			}
 		}
 	}

@@ -161,7 +161,7 @@ func unescapeToken(token string) string {
 			token = plain
 		}
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	return fault.PointerName(token)
 }
 
 // object returns node as an object, following references as often as needed.
