@@ -88,6 +88,10 @@ SELECT sqlc.embed(p),
        coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
                                           'error_kinds', c.error_kinds, 'error_times', c.error_times)
                    FROM circuits c WHERE c.tenant_id = @tenant_id AND c.provider = @slug OFFSET 0), 'null')::json AS circuit,
+       coalesce((SELECT json_agg(json_build_object('verb', q.name, 'mark', q.quarantine))
+                   FROM (SELECT v.name, v.quarantine FROM verbs v
+                          WHERE v.tenant_id = @tenant_id AND v.provider = @slug AND v.quarantine IS NOT NULL ORDER BY v.name LIMIT @most_quarantined::int) q), '[]')::json AS quarantined,
+       (SELECT count(*) FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = @slug AND v.quarantine IS NOT NULL)::bigint AS quarantined_total,
        o.report, o.import_settings
   FROM visible_providers p LEFT JOIN providers o ON o.tenant_id = p.tenant_id AND o.slug = p.slug
  WHERE p.tenant_id = @tenant_id AND p.slug = @slug;

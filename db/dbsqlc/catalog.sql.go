@@ -309,26 +309,33 @@ SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type,
        coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
                                           'error_kinds', c.error_kinds, 'error_times', c.error_times)
                    FROM circuits c WHERE c.tenant_id = $1 AND c.provider = $2 OFFSET 0), 'null')::json AS circuit,
+       coalesce((SELECT json_agg(json_build_object('verb', q.name, 'mark', q.quarantine))
+                   FROM (SELECT v.name, v.quarantine FROM verbs v
+                          WHERE v.tenant_id = $1 AND v.provider = $2 AND v.quarantine IS NOT NULL ORDER BY v.name LIMIT $3::int) q), '[]')::json AS quarantined,
+       (SELECT count(*) FROM verbs v WHERE v.tenant_id = $1 AND v.provider = $2 AND v.quarantine IS NOT NULL)::bigint AS quarantined_total,
        o.report, o.import_settings
   FROM visible_providers p LEFT JOIN providers o ON o.tenant_id = p.tenant_id AND o.slug = p.slug
  WHERE p.tenant_id = $1 AND p.slug = $2
 `
 
 type GetProviderParams struct {
-	TenantID uuid.UUID
-	Slug     string
+	TenantID        uuid.UUID
+	Slug            string
+	MostQuarantined int32
 }
 
 type GetProviderRow struct {
-	VisibleProvider VisibleProvider
-	Connected       bool
-	Circuit         []byte
-	Report          []byte
-	ImportSettings  []byte
+	VisibleProvider  VisibleProvider
+	Connected        bool
+	Circuit          []byte
+	Quarantined      []byte
+	QuarantinedTotal int64
+	Report           []byte
+	ImportSettings   []byte
 }
 
 func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParams) (GetProviderRow, error) {
-	row := db.QueryRow(ctx, GetProvider, arg.TenantID, arg.Slug)
+	row := db.QueryRow(ctx, GetProvider, arg.TenantID, arg.Slug, arg.MostQuarantined)
 	var i GetProviderRow
 	err := row.Scan(
 		&i.VisibleProvider.TenantID,
@@ -349,6 +356,8 @@ func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParam
 		&i.VisibleProvider.Securities,
 		&i.Connected,
 		&i.Circuit,
+		&i.Quarantined,
+		&i.QuarantinedTotal,
 		&i.Report,
 		&i.ImportSettings,
 	)

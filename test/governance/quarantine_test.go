@@ -46,6 +46,23 @@ func (w *world) imports(by *rig.Client, body m, query ...string) (quarantined []
 	return quarantined
 }
 
+// quarantinedNow returns the verbs that the shop shows as quarantined.
+func (w *world) quarantinedNow() (names []string) {
+	w.t.Helper()
+	a := w.User.Do(http.MethodGet, "/v1/providers/shop", nil)
+	require.Equal(w.t, http.StatusOK, a.Status, "%s", a.Body)
+	var r struct {
+		Quarantined []struct{ Verb string }
+		Total       int `json:"quarantined_total"`
+	}
+	a.Data(w.t, &r)
+	require.Len(w.t, r.Quarantined, r.Total)
+	for _, q := range r.Quarantined {
+		names = append(names, q.Verb)
+	}
+	return names
+}
+
 const accept = "/v1/providers/shop/verbs/pay/accept"
 
 // A verb that a policy names is blocked once an import changes what people had in mind when they
@@ -100,6 +117,7 @@ func TestImportThatBreaksANamedVerbQuarantinesIt(t *testing.T) {
 	}
 	require.Contains(t, listed("?quarantined=true"), `"total":1`)
 	require.Contains(t, listed("?quarantined=true"), id, "people see what names it")
+	require.Equal(t, []string{"pay"}, w.quarantinedNow())
 	require.Contains(t, listed("?quarantined=false"), `"total":0`)
 
 	refused(t, key.Do(http.MethodPost, accept, nil), http.StatusForbidden, "INSUFFICIENT_PERMISSIONS")
@@ -113,9 +131,11 @@ func TestImportThatBreaksANamedVerbQuarantinesIt(t *testing.T) {
 		a := w.User.Do(http.MethodPost, accept, m{"form": shown.Quarantine.Form})
 		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 		require.Contains(t, string(a.Body), `"quarantined":false`)
+		require.Empty(t, w.quarantinedNow(), "the provider tells what is so now, not what its last import left")
 	}
 	succeeded(t, w.Runtime.Run("shop:pay", m{"id": "accepted", "reason": "r"}, "q-real"))
 	require.Empty(t, w.imports(w.User, breaking), "the accepted form")
+	require.Empty(t, w.quarantinedNow())
 	var told []string
 	for _, action := range actions(w.audit("provider=shop")) {
 		if strings.HasPrefix(action, "verb.") {

@@ -81,16 +81,12 @@ func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 	}
 	list := make([]knownVerb, len(rows))
 	for i, r := range rows {
-		mark, err := readQuarantine(r.Quarantine)
-		if err != nil {
-			return nil, err
-		}
 		list[i] = knownVerb{
 			name: r.Name, route: routeOf(r.Name, json.RawMessage(r.Plan)), domain: r.Domain, risk: verb.Risk(r.RiskLevel),
 			riskBy: verb.RiskBy(r.RiskBy), operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(json.RawMessage(r.Plan)), normalized: normalizedOf(json.RawMessage(r.Plan)),
 			places: placesOf(json.RawMessage(r.Plan), argsOf(json.RawMessage(r.Schema))), schema: json.RawMessage(r.Schema),
 			form: formOf(json.RawMessage(r.Schema), json.RawMessage(r.Plan)), description: r.Description, plan: storedHash(r.PlanHash), security: securityOf(json.RawMessage(r.Plan)),
-			quarantine: mark,
+			quarantine: markOf(r.Quarantine),
 		}
 	}
 	return list, nil

@@ -60,9 +60,10 @@ type Notes struct {
 	// Changes are those that matter to what governs calls. Those that need a user come first.
 	Changes      []Change `json:"changes,omitempty"`
 	ChangesTotal int      `json:"changes_total,omitempty"`
-	// Quarantined are the verbs that are blocked after the import until a user accepts them.
-	Quarantined      []Quarantined `json:"quarantined,omitempty"`
-	QuarantinedTotal int           `json:"quarantined_total,omitempty"`
+	// Quarantined are the verbs that are blocked until a user accepts them. They are read from the
+	// verbs, and never stored here.
+	Quarantined      []Quarantined `json:"-"`
+	QuarantinedTotal int           `json:"-"`
 	// EventTypes are the first of the webhooks that the document has.
 	EventTypes      []verb.EventType `json:"event_types,omitempty"`
 	EventTypesTotal int              `json:"event_types_total,omitempty"`
@@ -70,7 +71,7 @@ type Notes struct {
 
 // Quarantined is a verb that an import leaves quarantined.
 type Quarantined struct {
-	Verb string `json:"verb"`
+	Verb string
 	verb.Quarantine
 }
 

@@ -38,7 +38,7 @@ func (c *Catalog) expect(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug 
 }
 
 func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID, slug string) (Provider, error) {
-	row, err := c.q.GetProvider(ctx, on, dbsqlc.GetProviderParams{TenantID: tenant, Slug: slug})
+	row, err := c.q.GetProvider(ctx, on, dbsqlc.GetProviderParams{TenantID: tenant, Slug: slug, MostQuarantined: maxNotesStored})
 	switch {
 	case db.IsNoRows(err):
 		return Provider{}, fault.New(fault.CodeProviderNotFound, "")
@@ -66,6 +66,9 @@ func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID
 	}
 	if p.Notes, unread = readNotes(row.Report); unread != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", unread)
+	}
+	if err := p.Notes.readQuarantined(row.Quarantined, int(row.QuarantinedTotal)); err != nil {
+		return Provider{}, fmt.Errorf("catalog: read a provider's quarantined verbs: %w", err)
 	}
 	if p.Corrections, unread = readCorrections(row.ImportSettings); unread != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's corrections: %w", unread)

@@ -247,13 +247,36 @@ func (c *Catalog) keepAccepted(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 	return nil
 }
 
-// markOf is readQuarantine for verbs that are called or shown. A mark that cannot be read blocks too.
+// markOf reads a stored mark; nil where there is none. One that cannot be read blocks too.
 func markOf(raw []byte) *verb.Quarantine {
-	q, err := readQuarantine(raw)
-	if err != nil {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	var q verb.Quarantine
+	if json.Unmarshal(raw, &q) != nil {
 		return &verb.Quarantine{}
 	}
-	return q
+	return &q
+}
+
+// readQuarantined reads the first of the marks that a provider's verbs have now.
+func (n *Notes) readQuarantined(raw []byte, total int) error {
+	var rows []struct {
+		Verb string          `json:"verb"`
+		Mark json.RawMessage `json:"mark"`
+	}
+	if err := json.Unmarshal(raw, &rows); err != nil {
+		return err //nolint:wrapcheck // the caller says what it reads
+	}
+	marks := make(map[string]verb.Quarantine, len(rows))
+	for _, r := range rows {
+		if mark := markOf(r.Mark); mark != nil {
+			marks[r.Verb] = *mark
+		}
+	}
+	n.quarantined(marks, maxNotesStored)
+	n.QuarantinedTotal = total
+	return nil
 }
 
 // storedMark returns the mark of a verb as it is stored, "" where it has none.
@@ -267,16 +290,4 @@ func storedMark(marks map[string]verb.Quarantine, name string) (string, error) {
 		return "", fmt.Errorf("catalog: encode the quarantine of a verb: %w", err)
 	}
 	return string(raw), nil
-}
-
-// readQuarantine reads a stored mark; nil where there is none.
-func readQuarantine(raw []byte) (*verb.Quarantine, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil //nolint:nilnil // most verbs have none
-	}
-	var q verb.Quarantine
-	if err := json.Unmarshal(raw, &q); err != nil {
-		return nil, fmt.Errorf("catalog: read the quarantine of a verb: %w", err)
-	}
-	return &q, nil
 }

@@ -75,6 +75,39 @@ func TestImportThatQuarantinesChangesTheTimeThatTheGateCompares(t *testing.T) {
 	require.True(t, fault.HasCode(err, fault.CodeProviderNotFound), "%v", err)
 }
 
+// A provider lists the verbs that are quarantined now, whatever its stored report says.
+func TestProviderListsTheVerbsThatAreQuarantinedNow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const named = 205
+	r.naming(t, named)
+	r.replace(t, r.tenant, payShop, payVerbs(named+1, "number")...)
+	imported := r.replace(t, r.tenant, payShop, payVerbs(named+1, "string")...)
+	require.Equal(t, named, imported.Notes.QuarantinedTotal)
+	require.Len(t, imported.Notes.Quarantined, 200)
+	shown, err := r.Provider(t.Context(), r.tenant, "shop")
+	require.NoError(t, err)
+	require.Equal(t, imported.Notes.Quarantined, shown.Notes.Quarantined)
+	require.Equal(t, named, shown.Notes.QuarantinedTotal)
+
+	_, err = r.Accept(t.Context(), by(r.tenant), verb.Name{Provider: "shop", Verb: "pay_0000"}, "")
+	require.NoError(t, err)
+	shown, err = r.Provider(t.Context(), r.tenant, "shop")
+	require.NoError(t, err)
+	require.Equal(t, named-1, shown.Notes.QuarantinedTotal)
+	require.Equal(t, "pay_0001", shown.Notes.Quarantined[0].Verb)
+
+	// Reports of earlier versions have the list, and a mark of a later one may have another form.
+	_, err = r.admin.Exec(t.Context(), `UPDATE providers SET report = '{"quarantined":[{"verb":"pay_0000"}],"quarantined_total":1}'`)
+	require.NoError(t, err)
+	_, err = r.admin.Exec(t.Context(), `UPDATE verbs SET quarantine = CASE name WHEN 'pay_0001' THEN '{"changes":7}'::json END`)
+	require.NoError(t, err)
+	shown, err = r.Provider(t.Context(), r.tenant, "shop")
+	require.NoError(t, err)
+	require.Equal(t, []catalog.Quarantined{{Verb: "pay_0001"}}, shown.Notes.Quarantined)
+	require.Equal(t, 1, shown.Notes.QuarantinedTotal)
+}
+
 // The accepted forms that are kept of removed verbs count in a quota, so that they have a bound.
 func TestAcceptedFormsCountInAQuota(t *testing.T) {
 	t.Parallel()
