@@ -221,3 +221,31 @@ func TestQuarantineSeesMapsAndAgents(t *testing.T) {
 	require.Equal(t, http.StatusCreated, warned.Status, "%s", warned.Body)
 	require.Contains(t, string(warned.Body), `"rule":"quarantined"`)
 }
+
+// Policies also name verbs where they except them, count them in a window and look things up.
+func TestQuarantineSeesWhateverPartOfAPolicyNamesAVerb(t *testing.T) {
+	t.Parallel()
+	w := emptyWorld(t, sharedDev().For(t))
+	shop := func(kind string) m {
+		d := payDocument(w, m{"amount": m{"type": kind}})
+		paths := d["openapi"].(m)["paths"].(m)
+		argument := m{"name": "id", "in": "query", "schema": m{"type": kind}}
+		for _, name := range []string{"order", "verify", "spare", "every", "free"} {
+			paths["/"+name] = m{"get": m{"operationId": name, "parameters": []m{argument}, "responses": m{"200": m{"description": "ok"}}}}
+		}
+		return d
+	}
+	w.imports(w.User, shop("string"))
+	w.policy(with(rule("looks up", "notify", "shop:*"), m{
+		"lookups":    []m{{"name": "order", "verb": "shop:order", "args": m{"id": m{"field": "args.id"}}}},
+		"conditions": []m{{"field": "lookup.order.status", "operator": "equals", "value": "x"}},
+	}))
+	w.policy(with(rule("counts", "notify", "shop:*"), m{"conditions": []m{{"not": m{
+		"window": m{"by": "session.id", "per": "1d", "count": true, "matching": []m{{"type": "verb", "value": "shop:verify"}}}, "operator": "equals", "value": 0,
+	}}}}))
+	w.policy(with(rule("excepts", "notify", "shop:*"), m{"match": m{"all": []m{{"verb": "shop:every"}}, "except": []m{{"verb": "shop:spare"}}}}))
+	w.policy(with(rule("mentions", "notify", "shop:*"), m{"conditions": []m{{"field": "args.id", "operator": "equals", "value": "shop:free"}}}))
+	named := []string{"order by policy looks up", "verify by policy counts", "spare by policy excepts", "every by policy excepts"}
+	require.ElementsMatch(t, named, w.imports(w.User, shop("integer")))
+	require.Equal(t, []string{"every", "order", "spare", "verify"}, w.quarantinedNow(), "in the order of their names")
+}

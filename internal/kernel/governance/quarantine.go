@@ -1,8 +1,8 @@
 package governance
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentruntime/internal/kernel/verb"
@@ -26,39 +26,27 @@ func QuarantineVerdict(name verb.Name, q verb.Quarantine) Verdict {
 	)}
 }
 
-// NamedVerbs returns the verbs that the matchers of a stored policy name exactly, without a glob.
-func NamedVerbs(document json.RawMessage) (names []verb.Name) {
-	var matchers struct {
-		VerbMatchers, Match any
-	}
-	if json.Unmarshal(document, &matchers) != nil {
-		return nil
-	}
-	add := func(text any) {
-		if s, ok := text.(string); ok {
-			if name, err := verb.Parse(s); err == nil {
-				names = append(names, name)
-			}
+// NamedVerbs returns the verbs that the policy names exactly, without a glob: in its matchers, in
+// those of its windows, and as reads of its look-ups.
+func (p Policy) NamedVerbs() (names []verb.Name) {
+	p = Normalize(p)
+	matchers := slices.Concat(p.Matchers, p.Match.All, p.Match.Except)
+	for _, c := range Leaves(p.Conditions) {
+		if c.Window != nil {
+			matchers = append(matchers, c.Window.Matching...)
 		}
 	}
-	var walk func(any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case []any:
-			for _, one := range v {
-				walk(one)
-			}
-		case map[string]any:
-			add(v["verb"])
-			if kind, _ := v["type"].(string); strings.EqualFold(kind, string(MatchVerb)) {
-				add(v["value"])
-			}
-			for _, one := range v {
-				walk(one)
-			}
+	texts := make([]string, 0, len(matchers)+len(p.Lookups))
+	for _, m := range matchers {
+		texts = append(texts, m.ByField().Verb)
+	}
+	for _, l := range p.Lookups {
+		texts = append(texts, l.Verb)
+	}
+	for _, text := range texts {
+		if name, err := verb.Parse(text); err == nil {
+			names = append(names, name)
 		}
 	}
-	walk(matchers.VerbMatchers)
-	walk(matchers.Match)
 	return names
 }

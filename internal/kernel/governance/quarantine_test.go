@@ -13,18 +13,30 @@ import (
 
 func TestNamedVerbsAreThoseWithoutAGlob(t *testing.T) {
 	t.Parallel()
-	for document, want := range map[string]string{
-		`{"verbMatchers":[{"type":"verb","value":"shop:refund"},{"type":"verb","value":"shop:*"},{"type":"provider","value":"shop:x"}]}`: "shop:refund",
-		`{"verbMatchers":[{"verb":"shop:refund","risk_level":"high"}],"match":{"all":[{"verb":"a:b"}],"except":[{"verb":"c:d"}]}}`:       "shop:refund a:b c:d",
-		`{"verbMatchers":[],"conditions":[{"field":"args.verb","value":"shop:refund"}],"name":"shop:refund"}`:                            "",
-		`{"verbMatchers":null}`: "",
-		`nothing`:               "",
+	for name, tc := range map[string]struct {
+		policy governance.Policy
+		want   string
+	}{
+		"matchers with types": {governance.Policy{Matchers: []governance.Matcher{
+			{Type: "verb", Value: "shop:refund"}, {Type: "Verb", Value: "shop:pay"}, {Type: "verb", Value: "shop:*"}, {Type: "provider", Value: "shop:x"},
+		}}, "shop:refund shop:pay"},
+		"all and except": {governance.Policy{
+			Matchers: []governance.Matcher{{Verb: "shop:refund", Risk: "high"}},
+			Match:    governance.Narrowing{All: []governance.Matcher{{Verb: "a:b"}}, Except: []governance.Matcher{{Verb: "c:d"}}},
+		}, "shop:refund a:b c:d"},
+		"windows, in groups too": {governance.Policy{Conditions: []governance.Condition{
+			{Window: &governance.Window{Matching: []governance.Matcher{{Verb: "a:b"}, {Verb: "a:*"}}}},
+			{Any: []governance.Condition{{Not: &governance.Condition{Window: &governance.Window{Matching: []governance.Matcher{{Type: "verb", Value: "c:d"}}}}}}},
+		}}, "a:b c:d"},
+		"look-ups":          {governance.Policy{Lookups: []governance.Lookup{{Name: "order", Verb: "shop:get_order"}}}, "shop:get_order"},
+		"values and a name": {governance.Policy{Name: "shop:refund", Conditions: []governance.Condition{{Field: "args.verb", Value: json.RawMessage(`"shop:refund"`)}}}, ""},
+		"nothing":           {governance.Policy{}, ""},
 	} {
 		var names []string
-		for _, n := range governance.NamedVerbs(json.RawMessage(document)) {
+		for _, n := range tc.policy.NamedVerbs() {
 			names = append(names, n.String())
 		}
-		require.ElementsMatch(t, strings.Fields(want), names, document)
+		require.ElementsMatch(t, strings.Fields(tc.want), names, name)
 	}
 }
 

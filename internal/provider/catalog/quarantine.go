@@ -205,7 +205,7 @@ const namedByPolicy = "policy"
 // namesIn returns the verbs that a part of a policy, a Map or an agent names exactly.
 func namesIn(kind string, part json.RawMessage) (names []verb.Name) {
 	if kind == namedByPolicy {
-		return governance.NamedVerbs(part)
+		return namesOfPolicy(part)
 	}
 	var list []string
 	if json.Unmarshal(part, &list) != nil {
@@ -217,6 +217,21 @@ func namesIn(kind string, part json.RawMessage) (names []verb.Name) {
 		}
 	}
 	return names
+}
+
+// namesOfPolicy returns the verbs that a policy names exactly. One that cannot be read blocks each call
+// already.
+func namesOfPolicy(document json.RawMessage) []verb.Name {
+	var d struct {
+		VerbMatchers []governance.Matcher   `json:"verbMatchers"`
+		Match        governance.Narrowing   `json:"match"`
+		Conditions   []governance.Condition `json:"conditions"`
+		Lookups      []governance.Lookup    `json:"lookups"`
+	}
+	if json.Unmarshal(document, &d) != nil {
+		return nil
+	}
+	return governance.Policy{Matchers: d.VerbMatchers, Match: d.Match, Conditions: d.Conditions, Lookups: d.Lookups}.NamedVerbs()
 }
 
 // keepAccepted makes the accepted forms that are stored of a provider those of now.
