@@ -48,9 +48,9 @@ func (v values) of(name, typ string) string {
 		literal = "[]"
 	case "Windows":
 		hex := strings.TrimPrefix(v.bytes, `\x`)
-		literal = fmt.Sprintf(`[{"window": %[1]q, "value": %[1]q, "amount": "1", "counts": true, "reads": [{"per": 1, "low": [], "high": []}]}]`, hex)
+		literal = fmt.Sprintf(`[{"window": %[1]q, "value": %[1]q, "up": "1", "down": "0", "counts": true, "reads": [{"per": 1, "low": [], "high": []}]}]`, hex)
 	case "Runs":
-		literal = fmt.Sprintf(`[{"run": %q, "value": %q, "amount": "1", "minute": 1, "done": true}]`, v.id, strings.TrimPrefix(v.bytes, `\x`))
+		literal = fmt.Sprintf(`[{"run": %q, "value": %q, "up": "1", "down": "0", "minute": 1, "done": true}]`, v.id, strings.TrimPrefix(v.bytes, `\x`))
 	case "Ask": // for what a call needs too
 		literal = "true"
 	case "Details", "Quarantines":

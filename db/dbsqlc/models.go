@@ -1229,6 +1229,7 @@ type WindowEntry struct {
 	Series   uuid.UUID
 	Value    []byte
 	Minute   int32
-	Amount   pgtype.Numeric
+	Up       pgtype.Numeric
+	Down     pgtype.Numeric
 	Done     bool
 }

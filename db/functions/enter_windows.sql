@@ -23,20 +23,21 @@ BEGIN
           JOIN policy_windows p ON p.tenant_id = p_tenant AND p.id = decode(x."window", 'hex') AND p.gone_at IS NULL));
     PERFORM leave_windows(p_tenant, p_run);
     FOR u IN SELECT x.*, p.series, decode(x.value, 'hex') AS digest
-               FROM json_to_recordset(p_windows) AS x ("window" text, value text, amount numeric, counts boolean, reads json)
+               FROM json_to_recordset(p_windows) AS x ("window" text, value text, up numeric, down numeric, counts boolean, reads json)
                JOIN policy_windows p ON p.tenant_id = p_tenant AND p.id = decode(x."window", 'hex') AND p.gone_at IS NULL LOOP
         FOR r IN SELECT y.* FROM json_to_recordset(u.reads) AS y (per integer, low json, high json)
                   WHERE json_array_length(y.low) + json_array_length(y.high) > 0 LOOP
-            SELECT * INTO n FROM count_window(p_tenant, p_run, u.series, u.digest, r.per, CASE WHEN u.counts THEN u.amount ELSE 0 END);
+            SELECT * INTO n FROM count_window(p_tenant, p_run, u.series, u.digest, r.per,
+                                              CASE WHEN u.counts THEN u.up ELSE 0 END, CASE WHEN u.counts THEN u.down ELSE 0 END);
             IF n.unknown OR EXISTS (SELECT FROM json_to_recordset(r.low) AS b (bound numeric, sign integer) WHERE sign(n.low - b.bound) <> b.sign)
                          OR EXISTS (SELECT FROM json_to_recordset(r.high) AS b (bound numeric, sign integer) WHERE sign(n.high - b.bound) <> b.sign) THEN
                 RAISE EXCEPTION 'a window contains more or less than when the call was judged' USING ERRCODE = 'AR004';
             END IF;
         END LOOP;
         IF p_counted AND u.counts THEN
-            INSERT INTO window_entries (tenant_id, run_id, series, value, minute, amount, done)
-            VALUES (p_tenant, p_run, u.series, u.digest, now_minute, u.amount, false);
-            PERFORM add_to_window(p_tenant, u.series, u.digest, now_minute, u.amount, false, 1);
+            INSERT INTO window_entries (tenant_id, run_id, series, value, minute, up, down, done)
+            VALUES (p_tenant, p_run, u.series, u.digest, now_minute, u.up, u.down, false);
+            PERFORM add_to_window(p_tenant, u.series, u.digest, now_minute, u.up, u.down, false, 1);
         END IF;
     END LOOP;
     RETURN true;

@@ -5,8 +5,8 @@ DECLARE
     e record;
 BEGIN
     FOR e IN DELETE FROM window_entries x WHERE x.tenant_id = p_tenant AND x.run_id = p_run
-             RETURNING x.series, x.value, x.minute, x.amount, x.done LOOP
-        PERFORM add_to_window(p_tenant, e.series, e.value, e.minute, e.amount, e.done, -1);
+             RETURNING x.series, x.value, x.minute, x.up, x.down, x.done LOOP
+        PERFORM add_to_window(p_tenant, e.series, e.value, e.minute, e.up, e.down, e.done, -1);
     END LOOP;
 END
 $$;

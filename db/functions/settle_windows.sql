@@ -14,9 +14,9 @@ BEGIN
         RETURN NULL;
     END IF;
     FOR e IN UPDATE window_entries x SET done = true WHERE x.tenant_id = NEW.tenant_id AND x.run_id = NEW.id AND NOT x.done
-             RETURNING x.series, x.value, x.minute, x.amount LOOP
-        PERFORM add_to_window(NEW.tenant_id, e.series, e.value, e.minute, e.amount, false, -1);
-        PERFORM add_to_window(NEW.tenant_id, e.series, e.value, e.minute, e.amount, true, 1);
+             RETURNING x.series, x.value, x.minute, x.up, x.down LOOP
+        PERFORM add_to_window(NEW.tenant_id, e.series, e.value, e.minute, e.up, e.down, false, -1);
+        PERFORM add_to_window(NEW.tenant_id, e.series, e.value, e.minute, e.up, e.down, true, 1);
     END LOOP;
     RETURN NULL;
 END

@@ -28,7 +28,8 @@ CREATE TABLE window_entries (
     series    uuid NOT NULL,
     value     bytea NOT NULL CHECK (octet_length(value) = 16),
     minute    integer NOT NULL, -- since 1970, when it was sent
-    amount    numeric, -- null where it is not known
+    up        numeric, -- its amounts above 0 together; null where they are not known
+    down      numeric, -- those below 0
     done      boolean NOT NULL, -- it was executed; otherwise it may still be
     PRIMARY KEY (tenant_id, run_id, series)
 );
@@ -45,9 +46,9 @@ CREATE TABLE window_counts (
     value     bytea NOT NULL,
     grain     integer NOT NULL CHECK (grain IN (1, 60)), -- minutes
     minute    integer NOT NULL, -- at which it begins
-    done      numeric NOT NULL, -- of executed runs
+    done      numeric NOT NULL, -- of executed runs, what is above 0
     ups       numeric NOT NULL, -- of the others, what is above 0
-    downs     numeric NOT NULL, -- of the others, what is below 0
+    downs     numeric NOT NULL, -- of all, what is below 0
     unknown   integer NOT NULL, -- runs of which the amount is not known
     PRIMARY KEY (tenant_id, series, value, grain, minute)
 ) WITH (fillfactor = 70);
@@ -80,9 +81,9 @@ DROP TRIGGER settle_windows ON runs;
 DROP FUNCTION IF EXISTS settle_windows();
 DROP FUNCTION IF EXISTS enter_windows(uuid, uuid, json, boolean);
 DROP FUNCTION IF EXISTS count_windows(uuid, uuid, json);
-DROP FUNCTION IF EXISTS count_window(uuid, uuid, uuid, bytea, integer, numeric);
+DROP FUNCTION IF EXISTS count_window(uuid, uuid, uuid, bytea, integer, numeric, numeric);
 DROP FUNCTION IF EXISTS fill_window(uuid, uuid, json);
-DROP FUNCTION IF EXISTS add_to_window(uuid, uuid, bytea, integer, numeric, boolean, integer);
+DROP FUNCTION IF EXISTS add_to_window(uuid, uuid, bytea, integer, numeric, numeric, boolean, integer);
 DROP FUNCTION IF EXISTS leave_windows(uuid, uuid);
 DROP FUNCTION IF EXISTS lock_windows(text[]);
 ALTER TABLE runs DROP COLUMN windowed;

@@ -60,6 +60,33 @@ func TestSumOfAWindowLimitsWhatACustomerGets(t *testing.T) {
 	require.Empty(t, w.bank.of("large"))
 }
 
+// A credit makes no room under a limit, whether it came before the policy, came after it or is being
+// judged. Where less is stricter it counts.
+func TestAmountBelowZeroMakesNoRoomUnderALimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	call := func(id string, amount any) rig.Answer {
+		return w.callFor("c1", mediumWrite, m{"id": id, "amount": amount}, id)
+	}
+	succeeded(t, call("before", -1_000_000))
+	w.limitFor("at most 5,000 an hour", windowOf(perCustomer, "greater", 5000))
+	w.policy(with(rule("100 must be left", "block", lowWrite), m{"conditions": []m{
+		windowOf(with(perCustomer, m{"matching": []m{{"type": "verb", "value": mediumWrite}}}), "less", 100),
+	}}))
+	succeeded(t, call("credit", -1_000_000))
+	e := refused(t, call("large", 5000.01), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	require.Contains(t, e.Error.Message, "at most 5,000 an hour")
+	succeeded(t, call("exact", 5000))
+	refused(t, call("more", 0.01), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	succeeded(t, call("late", -0.5))
+	refused(t, call("again", 0.01), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	refused(t, w.callFor("c1", lowWrite, m{"id": "less"}, "less"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	succeeded(t, w.callFor("c2", mediumWrite, m{"id": "other", "amount": 150}, "other"))
+	succeeded(t, w.callFor("c2", lowWrite, m{"id": "enough"}, "enough"))
+	succeeded(t, w.callFor("c2", mediumWrite, m{"id": "back", "amount": -50.5}, "back"))
+	refused(t, w.callFor("c2", lowWrite, m{"id": "few"}, "few"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+}
+
 func TestCallThatHadNoEffectLeavesTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -167,7 +167,8 @@ type filling struct {
 type filledRun struct {
 	Run    uuid.UUID `json:"run"`
 	Value  string    `json:"value"`
-	Amount *string   `json:"amount"`
+	Up     *string   `json:"up"`
+	Down   *string   `json:"down"`
 	Minute int64     `json:"minute"`
 	Done   bool      `json:"done"`
 }
@@ -193,7 +194,7 @@ func (f *filling) batch(ctx context.Context) (more bool, err error) {
 		case err != nil:
 			return false, fmt.Errorf("run %s: %w", r.ID, err)
 		case use != nil:
-			found[r.ID] = filledRun{Run: r.ID, Value: hex.EncodeToString(use.Digest), Amount: db.Optional(use.Amount), Minute: r.SentAt.Unix() / 60}
+			found[r.ID] = filledRun{Run: r.ID, Value: hex.EncodeToString(use.Digest), Up: db.Optional(use.Up), Down: db.Optional(use.Down), Minute: r.SentAt.Unix() / 60}
 			ids = append(ids, r.ID)
 		}
 	}

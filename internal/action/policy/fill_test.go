@@ -227,8 +227,8 @@ func TestTrimDeletesWhatNoWindowReaches(t *testing.T) {
 	now := time.Now()
 	b.now = now
 	p := b.create(t, limit(governance.Window{By: "customer_id", Per: "1h", Count: true}))
-	b.exec(t, `INSERT INTO window_entries (tenant_id, run_id, series, value, minute, amount, done)
-		SELECT tenant_id, gen_random_uuid(), series, decode(repeat('00', 16), 'hex'), CASE WHEN n <= 2500 THEN 1 ELSE $1::integer END, 1, true
+	b.exec(t, `INSERT INTO window_entries (tenant_id, run_id, series, value, minute, up, down, done)
+		SELECT tenant_id, gen_random_uuid(), series, decode(repeat('00', 16), 'hex'), CASE WHEN n <= 2500 THEN 1 ELSE $1::integer END, 1, 0, true
 		  FROM policy_windows, generate_series(1, 2501) AS n`, int32(now.Unix()/60))
 	left := func() (n int) {
 		require.NoError(t, b.admin.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM window_entries) + 10000 * (SELECT count(*) FROM policy_windows)").Scan(&n))

@@ -194,7 +194,7 @@ func (w *Window) about() string {
 }
 
 // windowMeets compares the window with the bound. A call whose outcome is not known counts where
-// that makes the decision stricter: low is without such calls, and high with them.
+// that makes the decision stricter, and so does an amount below 0; see WindowReading.
 func (c *condition) windowMeets(low, high exact.Decimal, strict bool) bool {
 	bound := c.window.bound
 	within := low.LessThanOrEqual(bound) && high.GreaterThanOrEqual(bound)

@@ -23,12 +23,14 @@ type WindowUse struct {
 	Digest []byte
 	// Counts: the window counts calls like this one.
 	Counts bool
-	// Amount is what the call adds: 1, or its sum as a decimal number; "" where that is not known.
-	Amount string
+	// Up and Down are what the call adds, as decimal numbers: those of its amounts that are above 0
+	// together, and those below 0. Where calls are counted they are 1 and 0. Both are "" where an
+	// amount is not known.
+	Up, Down string
 	// Readings are what conditions ask for; none where the call is only counted.
 	Readings []WindowReading
 
-	reason why // there is no Value, or no Amount
+	reason why // there is no Value, or an amount is not known
 }
 
 // WindowReading is what a window of one length contains. The caller fills it, apart from Per.
@@ -38,8 +40,8 @@ type WindowReading struct {
 	Filled bool
 	// Unknown: the amount of an earlier call is not known.
 	Unknown bool
-	// Low has the calls that were executed. High also has those that may still be, and the
-	// call itself.
+	// High adds up the amounts above 0 of executed calls, of those that may still be, and of the
+	// call itself. Low has only executed calls of these, and the amounts below 0 of all.
 	Low, High exact.Decimal
 
 	asked []windowAsked
@@ -138,7 +140,7 @@ func (w *Windows) add(e *evaluation, one *window, name []byte) *WindowUse {
 	u := WindowUse{ID: one.id, Counts: one.counts(&e.call, name)}
 	u.Value, u.reason = one.by.single(e)
 	if u.Counts && u.reason == whyJudged {
-		u.Amount, u.reason = one.amount(e)
+		u.Up, u.Down, u.reason = one.amounts(e)
 	}
 	w.Uses = append(w.Uses, u)
 	return &w.Uses[len(w.Uses)-1]
@@ -299,12 +301,13 @@ func identity(v value, missing why) ([]byte, why) {
 	}
 }
 
-// amount returns what the call adds to the window.
-func (w *window) amount(e *evaluation) (text string, reason why) {
+// amounts returns what the call adds to the window: its amounts above 0 together, and those below.
+// They are kept apart, so that a credit within a call hides no refund either.
+func (w *window) amounts(e *evaluation) (up, down string, reason why) {
 	if w.sum == nil {
-		return "1", whyJudged
+		return "1", "0", whyJudged
 	}
-	total, n := exact.Zero, 0
+	ups, downs, n := exact.Zero, exact.Zero, 0
 	w.sum.each(e, func(v value, _ int, missing why) bool {
 		n++
 		switch {
@@ -322,19 +325,23 @@ func (w *window) amount(e *evaluation) (text string, reason why) {
 				reason = whyNotNumber
 				return false
 			}
-			total = total.Add(d)
+			if d.IsNegative() {
+				downs = downs.Add(d)
+			} else {
+				ups = ups.Add(d)
+			}
 		}
 		return reason == whyJudged
 	})
 	switch {
 	case reason != whyJudged:
-		return "", reason
+		return "", "", reason
 	case e.args.left < 0:
-		return "", whyWork
+		return "", "", whyWork
 	case n == 0:
-		return "", whyLacks
+		return "", "", whyLacks
 	}
-	return total.String(), whyJudged
+	return ups.String(), downs.String(), whyJudged
 }
 
 // parseNumber reads a number that is exact.
@@ -353,7 +360,8 @@ func parseNumber(v value) (exact.Decimal, bool) {
 type storedUse struct {
 	Window string       `json:"window"`
 	Value  string       `json:"value"`
-	Amount *string      `json:"amount"`
+	Up     *string      `json:"up"`
+	Down   *string      `json:"down"`
 	Counts bool         `json:"counts"`
 	Reads  []storedRead `json:"reads"`
 }
@@ -381,8 +389,8 @@ func (w *Windows) Stored(counted bool) json.RawMessage {
 			continue
 		}
 		one := storedUse{Window: hex.EncodeToString(u.ID[:]), Value: hex.EncodeToString(u.Digest), Counts: u.Counts, Reads: []storedRead{}}
-		if u.Amount != "" {
-			one.Amount = &u.Amount
+		if u.Up != "" {
+			one.Up, one.Down = &u.Up, &u.Down
 		}
 		for at := range u.Readings {
 			one.Reads = append(one.Reads, u.stored(&u.Readings[at]))

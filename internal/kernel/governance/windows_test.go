@@ -115,6 +115,8 @@ func TestWindowWithCallsUnderWayIsJudgedOnTheStrictSide(t *testing.T) {
 		"none yet, one under way":         {"equals", "0", "0", "1", true, false},
 		"one succeeded":                   {"equals", "0", "1", "1", false, false},
 		"some between":                    {"equals", "3", "2", "4", true, false},
+		"none, with a credit":             {"equals", "0", "-5", "0", true, false},
+		"under, with a credit":            {"less", "100", "50", "150", true, false},
 		"any":                             {"not_equals", "0", "0", "1", true, false},
 		"any, for certain":                {"not_equals", "0", "1", "2", true, true},
 		"none for certain":                {"not_equals", "0", "0", "0", false, false},
@@ -151,13 +153,20 @@ func TestWindowFindsTheValueAndTheAmountOfACall(t *testing.T) {
 	for _, none := range []string{`{}`, `{"order":null}`, `{"order":[1,2]}`, `{"order":{}}`, `{"order":1,"Order":2}`, `{`} {
 		require.Nil(t, use(order, none).Value, none)
 	}
-	require.Equal(t, "1", use(order, `{"order":1}`).Amount)
-	require.Equal(t, "0.3", use(perCustomer, `{"amount":0.3}`).Amount)
+	amounts := func(w governance.Window, args string) string {
+		u := use(w, args)
+		return u.Up + " and " + u.Down
+	}
+	require.Equal(t, "1 and 0", amounts(order, `{"order":1}`))
+	require.Equal(t, "0.3 and 0", amounts(perCustomer, `{"amount":0.3}`))
+	require.Equal(t, "0 and -1000000", amounts(perCustomer, `{"amount":-1e6}`))
+	require.Equal(t, "0 and 0", amounts(perCustomer, `{"amount":-0.0}`))
 	items := governance.Window{By: "customer_id", Per: "1h", Sum: "args.items.amount"}
-	require.Equal(t, "0.3", use(items, `{"items":[{"amount":0.1},{"amount":0.2}]}`).Amount)
+	require.Equal(t, "0.3 and 0", amounts(items, `{"items":[{"amount":0.1},{"amount":0.2}]}`))
+	require.Equal(t, "5000 and -5000.5", amounts(items, `{"items":[{"amount":-5000},{"amount":5000},{"amount":-0.5}]}`), "one hides the other")
 	for _, none := range []string{`{}`, `{"items":[{"amount":1},{}]}`, `{"items":[{"amount":"1"}]}`, `{"items":[]}`} {
 		u := use(items, none)
-		require.Empty(t, u.Amount, none)
+		require.Empty(t, u.Up+u.Down, none)
 		require.NotNil(t, u.Value, none)
 	}
 }
@@ -178,7 +187,7 @@ func TestWindowWithoutAReadingIsInDoubt(t *testing.T) {
 	require.Equal(t, governance.Block, set.Evaluate(call).Decision)
 	require.NoError(t, call.Windows.Take(json.RawMessage(`[{"window":"`+windowOf(t, call.Windows)+`","per":60,"low":"0","high":"4999.5","filled":true,"unknown":false}]`)))
 	require.Equal(t, governance.Allow, set.Evaluate(call).Decision)
-	require.JSONEq(t, `[{"window":"`+windowOf(t, call.Windows)+`","value":"","amount":"1","counts":true,
+	require.JSONEq(t, `[{"window":"`+windowOf(t, call.Windows)+`","value":"","up":"1","down":"0","counts":true,
 		"reads":[{"per":60,"low":[],"high":[{"bound":"5000","sign":-1}]}]}]`, string(call.Windows.Stored(true)))
 	reading := &call.Windows.Uses[0].Readings[0]
 	reading.Unknown = true

@@ -1,0 +1,135 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/policy"
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
+)
+
+// items are arguments with these amounts.
+func items(amounts string) string {
+	return `{"items":[{"amount":` + strings.ReplaceAll(amounts, " ", `},{"amount":`) + `}]}`
+}
+
+// sent records a run of a customer that was sent so long ago.
+func (b *bench) sent(t *testing.T, customer, state, amount, ago string) uuid.UUID {
+	t.Helper()
+	id := b.ran(t, b.ours, time.Now(), "shop:create_refund", items(amount), `{"customer_id": "`+customer+`"}`)
+	b.exec(t, "UPDATE runs SET state = $2, sent_at = date_trunc('minute', now()) - $3::interval + interval '1 second' WHERE id = $1", id, state, ago)
+	return id
+}
+
+// counts returns the windows of a call of the customer with these amounts, with what they contain.
+func (b *bench) counts(t *testing.T, customer, amounts string, id uuid.UUID) *governance.Windows {
+	t.Helper()
+	sets, err := policy.NewSets(b.db.Pool)
+	require.NoError(t, err)
+	set, err := sets.Current(t.Context(), b.ours)
+	require.NoError(t, err)
+	call := governance.Call{
+		Verb: verb.Name{Provider: "shop", Verb: "create_refund"}, Args: json.RawMessage(items(amounts)), Context: governance.Context{CustomerID: &customer},
+	}
+	w := set.Judge().Windows(call)
+	key, err := testkit.Keys{}.Key(t.Context(), b.ours)
+	require.NoError(t, err)
+	require.NoError(t, sets.Count(t.Context(), b.ours, key, w, id))
+	require.True(t, w.Uses[0].Readings[0].Filled)
+	return w
+}
+
+// contains is what the window contains for such a call, low and high.
+func (b *bench) contains(t *testing.T, customer, amounts string, id uuid.UUID) [2]string {
+	t.Helper()
+	r := b.counts(t, customer, amounts, id).Uses[0].Readings[0]
+	return [2]string{r.Low.String(), r.High.String()}
+}
+
+// An amount below 0 never raises the room under a limit, and always lowers what there is under a minimum.
+func TestWindowKeepsAmountsBelowZeroApart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	type earlier struct{ state, amount, ago string }
+	cases := []struct {
+		name    string
+		earlier []earlier
+		amount  string
+		want    [2]string
+	}{
+		{"none", nil, "5", [2]string{"0", "5"}},
+		{"a credit is judged", nil, "-5", [2]string{"-5", "0"}},
+		{"both in one call", nil, "-1000 400", [2]string{"-1000", "400"}},
+		{"executed", []earlier{{"executed", "7", "2 min"}}, "5", [2]string{"7", "12"}},
+		{"an executed credit", []earlier{{"executed", "-1000000", "2 min"}, {"executed", "7", "2 min"}}, "5", [2]string{"-999993", "12"}},
+		{"under way", []earlier{{"sending", "-3", "2 min"}, {"sending", "7", "2 min"}}, "5", [2]string{"-3", "12"}},
+		{"not known", []earlier{{"outcome_unknown", "-3", "2 min"}, {"outcome_unknown", "7", "2 min"}}, "5", [2]string{"-3", "12"}},
+		{"hours ago", []earlier{{"executed", "-3", "30 h"}, {"executed", "7 -1", "30 h"}, {"sending", "2", "30 h"}}, "5", [2]string{"3", "14"}},
+		{"too long ago", []earlier{{"executed", "-3", "49 h"}, {"executed", "7", "49 h"}}, "5", [2]string{"0", "5"}},
+	}
+	for _, c := range cases {
+		for _, e := range c.earlier {
+			b.sent(t, c.name, e.state, e.amount, e.ago)
+		}
+	}
+	again := b.sent(t, "again", "sending", "-3 7", "2 min")
+	b.create(t, limit(governance.Window{By: "customer_id", Per: "2d", Sum: "args.items.amount"}))
+	for _, c := range cases {
+		require.Equal(t, c.want, b.contains(t, c.name, c.amount, uuid.New()), c.name)
+	}
+	// A run that is judged again is not in its own way, and one that ends moves with both of its amounts.
+	require.Equal(t, [2]string{"0", "5"}, b.contains(t, "again", "5", again))
+	require.Equal(t, [2]string{"-3", "12"}, b.contains(t, "again", "5", uuid.New()))
+	b.exec(t, "UPDATE runs SET state = 'executed' WHERE id = $1", again)
+	require.Equal(t, [2]string{"4", "12"}, b.contains(t, "again", "5", uuid.New()))
+}
+
+// The minute at which a window begins is only in part within it: it counts on the strict side.
+func TestFirstMinuteOfWindowCountsOnTheStrictSide(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	tx, err := b.admin.Begin(t.Context()) // so that no minute passes
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	series, value := uuid.New(), strings.Repeat("00", 16)
+	const edge = "floor(extract(epoch FROM now()) / 60)::integer - 60"
+	_, err = tx.Exec(t.Context(), `SELECT fill_window($1, $2, json_agg(json_build_object('run', gen_random_uuid(), 'value', $3::text, 'up', x.up, 'down', x.down,
+		'minute', `+edge+` + x.after, 'done', true))) FROM (VALUES (-1, 1000, -1000), (0, 100, -100), (1, 10, -10)) AS x (after, up, down)`, b.ours, series, value)
+	require.NoError(t, err)
+	var low, high string
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT n.low::text, n.high::text FROM count_window($1, $2, $2, decode($3, 'hex'), 60, 1, 0) AS n", b.ours, series, value).Scan(&low, &high))
+	require.Equal(t, [2]string{"-100", "111"}, [2]string{low, high})
+}
+
+// The gate counts again what was judged before. A credit that comes in between moves no limit.
+func TestGateOfWindowsCountsAmountsApart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.create(t, limit(governance.Window{By: "customer_id", Per: "2d", Sum: "args.items.amount"})) // greater 100
+	enter := func(w *governance.Windows, amounts string) error {
+		id := b.ran(t, b.ours, time.Now(), "shop:create_refund", items(amounts), `{"customer_id": "c1"}`)
+		return b.db.InTenant(t.Context(), b.ours, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), "UPDATE runs SET state = 'sending', sent_at = now(), windowed = true WHERE id = $1", id)
+			require.NoError(t, err)
+			_, err = dbsqlc.New().RequireWindows(t.Context(), tx, dbsqlc.RequireWindowsParams{TenantID: b.ours, RunID: id, Windows: w.Stored(true), Counted: true})
+			return err
+		})
+	}
+	fits, again := b.counts(t, "c1", "60", uuid.New()), b.counts(t, "c1", "60", uuid.New())
+	credit := b.counts(t, "c1", "-1000 10", uuid.New())
+	require.NoError(t, enter(credit, "-1000 10"))
+	require.NoError(t, enter(fits, "60"))
+	require.True(t, db.IsWindowMoved(enter(again, "60")), "70 and 60 are over 100")
+	require.Equal(t, [2]string{"-1000", "75"}, b.contains(t, "c1", "5", uuid.New()))
+}
