@@ -2,8 +2,10 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -46,8 +48,11 @@ func (s *Service) lookupMistakes(ctx context.Context, tenant uuid.UUID, p Policy
 // lookups warns of look-ups that have no answer as things are, and of those that no condition uses.
 func (l *look) lookups(ctx context.Context) error {
 	verbs, unused := governance.LookupsOf(l.p.Policy)
-	for _, place := range slices.Sorted(maps.Keys(verbs)) {
-		name := verbs[place]
+	for i, one := range l.p.Lookups {
+		name, readable := verbs[fmt.Sprintf("/lookups/%d/verb", i)]
+		if !readable {
+			continue
+		}
 		subject, err := l.s.lookupSubject(ctx, l.tenant, name)
 		switch {
 		case err != nil:
@@ -56,12 +61,32 @@ func (l *look) lookups(ctx context.Context) error {
 			l.warn(LookupUnknownVerb, "No verb of the catalog is %s, which a look-up reads.", name)
 		case !looksUp(subject):
 			l.warn(LookupNotRead, "%s is not a read of low or medium risk, so the look-up is not made.", name)
-		case subject.Connected() != nil:
+		}
+		if subject == nil || !looksUp(subject) {
+			continue
+		}
+		if d := misfit(subject, one); d != nil {
+			l.warn(LookupArgsMisfit, "The arguments of the look-up %s never fit %s, so it is not made: %s %s.", one.Name, name, d.Path, d.Message)
+		}
+		if subject.Connected() != nil {
 			l.warn(LookupNotConnected, "The provider %s is not connected, so the look-up is not made. A customer may have a credential of their own.", name.Provider)
 		}
 	}
 	for _, name := range unused {
 		l.warn(LookupUnused, "No condition uses the look-up %s, so it is not made.", name)
+	}
+	return nil
+}
+
+// misfit returns a mistake in the arguments of a look-up that no call can mend, nil for none known. An
+// argument is missing or is not known, or a value that the policy itself gives is not allowed.
+func misfit(subject Subject, l governance.Lookup) *fault.Detail {
+	args, taken := l.Sample()
+	for _, d := range subject.Check(args) {
+		byCall := slices.ContainsFunc(taken, func(place string) bool { return strings.HasPrefix("/args"+place+"/", d.Path+"/") })
+		if d.Rule == "required" || d.Rule == "unknown_field" || !byCall {
+			return &d
+		}
 	}
 	return nil
 }

@@ -84,5 +84,24 @@ func TestWarningsAboutLookups(t *testing.T) {
 	require.Equal(t, []policy.WarningCode{policy.LookupNotConnected}, codes(looksUp("shop:get_order")))
 	require.Equal(t, []policy.WarningCode{policy.LookupUnknownVerb}, codes(looksUp("shop:get_nothing")))
 	require.Equal(t, []policy.WarningCode{policy.LookupNotConnected, policy.LookupNotConnected, policy.LookupUnused}, codes(looksUp("",
-		governance.Lookup{Name: "order", Verb: "shop:get_order"}, governance.Lookup{Name: "other", Verb: "shop:get_order"})))
+		governance.Lookup{Name: "order", Verb: "shop:get_order", Args: json.RawMessage(`{"order_id":"o1"}`)},
+		governance.Lookup{Name: "other", Verb: "shop:get_order", Args: json.RawMessage(`{"order_id":"o1"}`)})))
+	for args, want := range map[string]string{
+		``:                                    "/args/order_id is required",
+		`{"order_id":5}`:                      "/args/order_id must be string",
+		`{"order_id":{"x":null}}`:             "/args/order_id must be string",
+		`{"order":{"field":"args.order_id"}}`: "/args/order is not known",
+		`{"order_id":{"field":"args.order_id"},"field":"x"}`:                      "/args/field is not known",
+		`{"order_id":{"field":"args.amount"}}`:                                    "",
+		`{"order_id":{"field":"args.order_id"},"more":[{"field":"customer_id"}]}`: "/args/more is not known",
+	} {
+		_, warnings, err := b.Create(t.Context(), by(b.ours), looksUp("", governance.Lookup{Name: "order", Verb: "shop:get_order", Args: json.RawMessage(args)}))
+		require.NoError(t, err)
+		if want == "" {
+			require.NotEqual(t, policy.LookupArgsMisfit, warnings[0].Code, args)
+			continue
+		}
+		require.Equal(t, policy.LookupArgsMisfit, warnings[0].Code, args)
+		require.Contains(t, warnings[0].Message, want, args)
+	}
 }

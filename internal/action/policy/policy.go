@@ -74,6 +74,8 @@ type Version struct {
 type Subject interface {
 	// Call is a call of the verb, to be judged.
 	Call(args json.RawMessage, about governance.Context) governance.Call
+	// Check returns what is wrong with arguments, with places from /args on.
+	Check(args json.RawMessage) []fault.Detail
 	// Connected returns why the provider of the verb cannot be called, nil where it can.
 	Connected() *fault.Error
 	// Mask returns the arguments as they may be shown.

@@ -43,6 +43,9 @@ const (
 	LookupNotRead      WarningCode = "lookup_not_read"
 	LookupNotConnected WarningCode = "lookup_not_connected"
 	LookupUnused       WarningCode = "lookup_unused"
+	LookupArgsMisfit   WarningCode = "lookup_args_misfit"
+	// WindowUnreachable: a window stays empty, or leaves its condition in doubt.
+	WindowUnreachable WarningCode = "window_unreachable"
 )
 
 // Bounds of the work that warnings may take.
@@ -64,7 +67,7 @@ func (s *Service) warnings(ctx context.Context, tenant uuid.UUID, p Policy) ([]W
 	for _, c := range governance.Contradictions(p.Conditions) {
 		l.warn(Contradiction, "%s.", strings.ToUpper(c[:1])+c[1:])
 	}
-	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.lookups, l.verbs, l.duplicates} {
+	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.lookups, l.verbs, l.windows, l.duplicates} {
 		err := step(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			break
@@ -96,11 +99,7 @@ func (l *look) verbs(ctx context.Context) error {
 		l.warn(NeverMatches, "The matchers can never fit a verb: %s.", why)
 		return nil
 	}
-	r := l.reach
-	n, err := l.s.q.CountMatchedVerbs(ctx, l.s.db.Reading(l.tenant, db.ScanLimit), dbsqlc.CountMatchedVerbsParams{
-		TenantID: l.tenant, Kinds: r.kinds, Patterns: r.patterns, Providers: r.providers,
-		Risks: r.risks, Operations: r.operations, Domains: r.domains, Anywhere: r.anywhere, Within: r.within,
-	})
+	n, err := l.count(ctx, l.reach)
 	if err != nil {
 		return err
 	}
@@ -118,51 +117,105 @@ func (l *look) verbs(ctx context.Context) error {
 	return l.arguments(ctx)
 }
 
+// count counts the verbs that matchers fit.
+func (l *look) count(ctx context.Context, r reach) (dbsqlc.CountMatchedVerbsRow, error) {
+	return l.s.q.CountMatchedVerbs(ctx, l.s.db.Reading(l.tenant, db.ScanLimit), dbsqlc.CountMatchedVerbsParams{
+		TenantID: l.tenant, Kinds: r.kinds, Patterns: r.patterns, Providers: r.providers,
+		Risks: r.risks, Operations: r.operations, Domains: r.domains, Anywhere: r.anywhere, Within: r.within,
+	})
+}
+
 // arguments finds conditions on arguments that no verb of the policy's has.
 func (l *look) arguments(ctx context.Context) error {
-	asked := map[string]governance.Condition{}
-	misfits := map[string]string{} // by a condition's place, while no verb was found that it fits
+	asked := map[string]question{}
 	for place, c := range governance.Leaves(l.p.Conditions) {
-		if strings.HasPrefix(c.Field, string(PartArgs)+".") {
-			asked[place], misfits[place] = c, ""
+		switch {
+		case c.Window != nil:
+			asked[place] = func(f *governance.Fields) string { return f.MisfitOfWindow(c, c.Window.Matching == nil) }
+		case strings.HasPrefix(c.Field, string(PartArgs)+"."):
+			asked[place] = func(f *governance.Fields) string { return f.Misfit(c) }
 		}
 	}
-	arg := dbsqlc.MatchedSchemasParams{
-		TenantID: l.tenant, Kinds: l.reach.kinds, Patterns: l.reach.patterns, Providers: l.reach.providers, Risks: l.reach.risks,
-		Operations: l.reach.operations, Domains: l.reach.domains, Anywhere: l.reach.anywhere, Within: l.reach.within, N: schemasAtOnce,
-	}
-	for len(misfits) > 0 {
-		page, err := l.s.q.MatchedSchemas(ctx, l.s.db.Reading(l.tenant, db.ScanLimit), arg)
-		if err != nil {
-			return err
-		}
-		for _, v := range page {
-			fit(misfits, asked, []byte(v.Schema))
-			arg.AfterProvider, arg.AfterName = v.Provider, v.Name
-		}
-		if len(page) < schemasAtOnce {
-			break
-		}
+	misfits, err := l.fit(ctx, l.reach, asked)
+	if err != nil {
+		return err
 	}
 	for place, c := range governance.Leaves(l.p.Conditions) {
-		if why, odd := misfits[place]; odd {
+		switch why, odd := misfits[place]; {
+		case !odd:
+		case c.Window != nil:
+			l.warn(WindowUnreachable, "The window of condition %s fits no verb that the policy matches: %s.", place, why)
+		default:
 			l.warn(UnknownArgument, "Condition %s on %s fits no verb that the policy matches: %s.", place, c.Field, why)
 		}
 	}
 	return nil
 }
 
-// fit takes the conditions that fit a verb's schema off the list.
-func fit(misfits map[string]string, asked map[string]governance.Condition, schema []byte) {
-	if len(misfits) == 0 {
-		return
-	}
-	fields := governance.NewFields(schema)
-	for place := range misfits {
-		if misfits[place] = fields.Misfit(asked[place]); misfits[place] == "" {
-			delete(misfits, place)
+// windows finds windows with matchers of their own that count no call.
+func (l *look) windows(ctx context.Context) error {
+	for place, c := range governance.Leaves(l.p.Conditions) {
+		if c.Window == nil || c.Window.Matching == nil {
+			continue
+		}
+		counted := reachOf(governance.Policy{Matchers: c.Window.Matching})
+		n, err := l.count(ctx, counted)
+		if err != nil {
+			return err
+		}
+		if n.Verbs == 0 {
+			l.warn(WindowUnreachable, "The window of condition %s stays empty: its matching fits no verb of the catalog as it is today.", place)
+		}
+		if n.Verbs > maxSchemas {
+			continue
+		}
+		misfits, err := l.fit(ctx, counted, map[string]question{place: func(f *governance.Fields) string { return f.MisfitOfWindow(c, true) }})
+		if err != nil {
+			return err
+		}
+		if why := misfits[place]; why != "" {
+			l.warn(WindowUnreachable, "The window of condition %s fits no verb that it counts: %s.", place, why)
 		}
 	}
+	return nil
+}
+
+// question says why something does not fit calls of a schema, "" where it does.
+type question func(*governance.Fields) (misfit string)
+
+// fit asks about the schemas of all verbs that matchers fit. It returns, of those questions that none
+// of them fits, why the last one does not.
+func (l *look) fit(ctx context.Context, r reach, asked map[string]question) (misfits map[string]string, err error) {
+	misfits = map[string]string{}
+	for place := range asked {
+		misfits[place] = ""
+	}
+	arg := dbsqlc.MatchedSchemasParams{
+		TenantID: l.tenant, Kinds: r.kinds, Patterns: r.patterns, Providers: r.providers, Risks: r.risks,
+		Operations: r.operations, Domains: r.domains, Anywhere: r.anywhere, Within: r.within, N: schemasAtOnce,
+	}
+	for len(misfits) > 0 {
+		page, err := l.s.q.MatchedSchemas(ctx, l.s.db.Reading(l.tenant, db.ScanLimit), arg)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range page {
+			if len(misfits) == 0 {
+				break
+			}
+			fields := governance.NewFields([]byte(v.Schema))
+			for place := range misfits {
+				if misfits[place] = asked[place](fields); misfits[place] == "" {
+					delete(misfits, place)
+				}
+			}
+			arg.AfterProvider, arg.AfterName = v.Provider, v.Name
+		}
+		if len(page) < schemasAtOnce {
+			break
+		}
+	}
+	return misfits, nil
 }
 
 // approvers counts who may give the approvals that the policy asks for.

@@ -29,6 +29,10 @@ func TestWarnings(t *testing.T) {
 		return []governance.Condition{when("args.amount", governance.OpGreater, value)}
 	}
 	two := int32(2)
+	window := func(w governance.Window) policy.Draft {
+		return policy.Draft{Matchers: refund, Conditions: []governance.Condition{{Not: &governance.Condition{Window: &w, Operator: governance.OpLess, Value: json.RawMessage("7")}}}, Action: "block"}
+	}
+	unreachable := []policy.WarningCode{policy.WindowUnreachable}
 	tests := map[string]struct {
 		draft policy.Draft
 		want  []policy.WarningCode
@@ -79,12 +83,22 @@ func TestWarnings(t *testing.T) {
 			policy.Draft{Matchers: verbs("shop:*refund*"), Match: governance.Narrowing{Except: refund}, Conditions: []governance.Condition{when("args.reason", governance.OpEquals, `"x"`)}, Action: "block"},
 			[]policy.WarningCode{policy.UnknownArgument},
 		},
-		"contradiction":                   {policy.Draft{Matchers: refund, Conditions: append(amount("100"), when("args.amount", governance.OpLess, "50")), Action: "block"}, []policy.WarningCode{policy.Contradiction}},
-		"allow of high risk only":         {policy.Draft{Matchers: refund, Action: "allow"}, []policy.WarningCode{policy.HighRiskStaysClosed}},
-		"notify of high risk only":        {policy.Draft{Matchers: matcher("risk_level", "HIGH"), Action: "notify"}, []policy.WarningCode{policy.HighRiskStaysClosed}},
-		"allow of high risk among others": {policy.Draft{Matchers: verbs("shop:*refund*"), Action: "allow"}, nil},
-		"nobody to approve":               {policy.Draft{Matchers: refund, Action: "require_approval"}, []policy.WarningCode{policy.TooFewApprovers}},
-		"two of nobody":                   {policy.Draft{Matchers: refund, Action: "require_approval", Approval: &policy.ApprovalDraft{Required: &two}}, []policy.WarningCode{policy.TooFewApprovers}},
+		"window that counts":                    {window(governance.Window{By: "args.order_id", Per: "1h", Sum: "args.amount"}), nil},
+		"window by no argument of these verbs":  {window(governance.Window{By: "args.order", Per: "1h", Count: true}), unreachable},
+		"window of no argument of these verbs":  {window(governance.Window{By: "customer_id", Per: "1h", Sum: "args.price"}), unreachable},
+		"window of a text":                      {window(governance.Window{By: "customer_id", Per: "1h", Sum: "args.reason"}), unreachable},
+		"window of other verbs":                 {window(governance.Window{By: "args.order_id", Per: "1h", Count: true, Matching: verbs("shop:get_order")}), nil},
+		"window of all verbs":                   {window(governance.Window{By: "customer_id", Per: "1h", Count: true, Matching: []governance.Matcher{}}), nil},
+		"window of no verb":                     {window(governance.Window{By: "customer_id", Per: "1h", Count: true, Matching: verbs("shop:get_orderz")}), unreachable},
+		"window of other verbs without the by":  {window(governance.Window{By: "args.order_id", Per: "1h", Count: true, Matching: verbs("shop:list_orders")}), unreachable},
+		"window of other verbs without the sum": {window(governance.Window{By: "args.order_id", Per: "1h", Sum: "args.amount", Matching: verbs("shop:get_order")}), unreachable},
+		"window by an argument of the others":   {window(governance.Window{By: "args.resolution", Per: "1h", Count: true, Matching: verbs("shop:*")}), unreachable},
+		"contradiction":                         {policy.Draft{Matchers: refund, Conditions: append(amount("100"), when("args.amount", governance.OpLess, "50")), Action: "block"}, []policy.WarningCode{policy.Contradiction}},
+		"allow of high risk only":               {policy.Draft{Matchers: refund, Action: "allow"}, []policy.WarningCode{policy.HighRiskStaysClosed}},
+		"notify of high risk only":              {policy.Draft{Matchers: matcher("risk_level", "HIGH"), Action: "notify"}, []policy.WarningCode{policy.HighRiskStaysClosed}},
+		"allow of high risk among others":       {policy.Draft{Matchers: verbs("shop:*refund*"), Action: "allow"}, nil},
+		"nobody to approve":                     {policy.Draft{Matchers: refund, Action: "require_approval"}, []policy.WarningCode{policy.TooFewApprovers}},
+		"two of nobody":                         {policy.Draft{Matchers: refund, Action: "require_approval", Approval: &policy.ApprovalDraft{Required: &two}}, []policy.WarningCode{policy.TooFewApprovers}},
 		"everything at once": {
 			policy.Draft{Matchers: append(verbs("shop:none"), matcher("provider", "x")...), Conditions: append(amount("100"), when("args.amount", governance.OpLess, "50")), Action: "require_approval"},
 			[]policy.WarningCode{policy.Contradiction, policy.TooFewApprovers, policy.UnknownProvider, policy.UnknownVerb, policy.MatchesNoVerb},

@@ -209,6 +209,7 @@ func FuzzConditions(f *testing.F) {
 		}
 		require.Empty(t, governance.Contradictions([]governance.Condition{c}))
 		schema.Misfit(c)
+		schema.MisfitOfWindow(c, true)
 		// not is met on neither side where its condition is met on both, and so on.
 		mayNot, mustNot := sides(call, not(c))
 		require.Equal(t, len(allows.Matches) == 0, mayNot)

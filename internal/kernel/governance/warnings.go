@@ -2,14 +2,18 @@ package governance
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"agentruntime/internal/kernel/fault"
 )
 
 // Misfit says why a condition on an argument does not fit calls of this schema: the schema
 // lacks the field, or has another type for it than the condition's value. It returns ""
-// where the condition fits, or where nothing is known.
+// where the condition fits, or where nothing is known. For a condition on a window see MisfitOfWindow.
 func (f *Fields) Misfit(source Condition) string {
 	source.Operator = lower(source.Operator)
 	c, problem := compileCondition(source)
@@ -17,9 +21,6 @@ func (f *Fields) Misfit(source Condition) string {
 		return ""
 	}
 	left := maxWork
-	if c.window != nil {
-		return c.window.misfit(f)
-	}
 	if c.other != nil && c.other.from == ofArgs {
 		if known, _ := f.find(c.other.path, &left); !known {
 			return "the verb's schema does not have what it is compared with"
@@ -44,6 +45,55 @@ func (f *Fields) Misfit(source Condition) string {
 		}
 	}
 	return "the verb's schema gives it another type"
+}
+
+// MisfitOfWindow says why the window of a condition fits no calls of this schema. The verbs that the
+// policy matches need the argument by which it counts; those that it counts also need the one that
+// it adds up. A call without them is in no window, or its window is in doubt.
+func (f *Fields) MisfitOfWindow(source Condition, counted bool) string {
+	source.Operator = lower(source.Operator)
+	c, problem := compileCondition(source)
+	if problem != nil || f == nil || c.window == nil {
+		return ""
+	}
+	return c.window.misfit(f, counted)
+}
+
+// Sample returns the arguments of a look-up with null for each field that they take of the call, and
+// the places of these as JSON Pointers.
+func (l Lookup) Sample() (args json.RawMessage, taken []string) {
+	parts, problem := readTemplate(l.Args)
+	if problem != nil {
+		return nil, nil
+	}
+	for _, p := range parts {
+		if args = append(args, p.text...); p.field != nil {
+			args = append(args, "null"...)
+		}
+	}
+	var tree any
+	if len(l.Args) == 0 || json.Unmarshal(l.Args, &tree) != nil {
+		return args, nil
+	}
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if _, is := v["field"].(string); is && len(v) == 1 && at != "" {
+				taken = append(taken, at)
+				return
+			}
+			for name, one := range v {
+				walk(at+"/"+fault.PointerToken(name), one)
+			}
+		case []any:
+			for i, one := range v {
+				walk(at+"/"+strconv.Itoa(i), one)
+			}
+		}
+	}
+	walk("", tree)
+	return args, taken
 }
 
 // Contradictions names the pairs of conditions that no single value meets, of those that must

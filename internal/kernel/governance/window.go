@@ -163,16 +163,15 @@ func (w *window) bind(source *Window, own *Policy) bool {
 // counts reports whether the window counts the call. name is its provider:verb_name.
 func (w *window) counts(c *Call, name []byte) bool { return w.scope.has(c, name) }
 
-// misfit says why the window does not fit calls of this schema, "" where it fits. A call without
-// the value, or without the amount, is always in doubt.
-func (w *window) misfit(f *Fields) string {
+// misfit says why the window does not fit calls of this schema, "" where it fits.
+func (w *window) misfit(f *Fields, counted bool) string {
 	left := maxWork
 	if w.by.from == ofArgs {
 		if known, _ := f.find(w.by.path, &left); !known {
 			return "the verb's schema does not have the argument of by"
 		}
 	}
-	if w.sum == nil {
+	if w.sum == nil || !counted {
 		return ""
 	}
 	switch known, types := f.find(w.sum.path, &left); {
