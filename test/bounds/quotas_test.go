@@ -58,6 +58,11 @@ func fillings() []filling {
 		{"customers", 4, 0, post("/v1/customers", func(n int) m { return m{"external_id": uuid.NewString()} }), remove("/v1/customers/")},
 		{"webhooks", 4, 0, post("/v1/webhooks", func(int) m { return m{"url": "https://example.com", "events": []string{"*"}, "enabled": false} }), remove("/v1/webhooks/")},
 		{"policies", 4, 0, post("/v1/policies", func(n int) m { return rig.Policy(fmt.Sprint("p", n), "notify", "bank:*", nil) }), remove("/v1/policies/")},
+		{"policy_windows", 3, 0, post("/v1/policies", func(n int) m {
+			return rig.Policy(fmt.Sprint("p", n), "block", "bank:*", m{"conditions": []m{
+				{"window": m{"by": fmt.Sprint("args.n", n), "per": "1h", "count": true}, "operator": "greater", "value": 5},
+			}})
+		}), remove("/v1/policies/")},
 		{"kill_switches", 4, 0, post("/v1/kill-switch", func(i int) m {
 			return m{"scope": "agent", "target": fmt.Sprintf("agent-%d", i), "reason": "r"}
 		}), remove("/v1/kill-switch/")},

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 )
@@ -132,4 +134,46 @@ func TestGateOfWindowsCountsAmountsApart(t *testing.T) {
 	require.NoError(t, enter(fits, "60"))
 	require.True(t, db.IsWindowMoved(enter(again, "60")), "70 and 60 are over 100")
 	require.Equal(t, [2]string{"-1000", "75"}, b.contains(t, "c1", "5", uuid.New()))
+}
+
+func TestTenantHasSoManyWindows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	with := func(name string, from, n int) policy.Draft {
+		d := policy.Draft{Name: name, Action: "block", Matchers: verbs("shop:create_refund")}
+		for i := range n {
+			d.Conditions = append(d.Conditions, governance.Condition{
+				Window: &governance.Window{By: "args.n" + strconv.Itoa(from+i), Per: "1h", Count: true}, Operator: governance.OpGreater, Value: json.RawMessage("1"),
+			})
+		}
+		return d
+	}
+	first := b.create(t, with("0", 0, 5))
+	for i := 1; i < 10; i++ {
+		b.create(t, with(strconv.Itoa(i), 5*i, 5))
+	}
+	before := b.version(t, b.ours)
+	refused := func(err error) {
+		t.Helper()
+		require.True(t, fault.HasCode(err, fault.CodeQuotaExceeded), "%v", err)
+		require.Contains(t, err.Error(), "quota policy_windows: at most 50 windows")
+		require.Equal(t, before, b.version(t, b.ours), "nothing is written")
+	}
+	_, _, err := b.Create(t.Context(), by(b.ours), with("one more", 50, 1))
+	refused(err)
+	_, _, err = b.Replace(t.Context(), by(b.ours), first.ID, with("other ones", 48, 5), nil)
+	require.NoError(t, err, "two of these are known: there is room for three")
+	b.create(t, with("two more", 53, 2))
+	other := with("again", 55, 1)
+	_, _, err = b.Change(t.Context(), by(b.ours), first.ID, policy.Patch{Conditions: append(other.Conditions, with("", 48, 4).Conditions[2:]...)}, nil)
+	require.NoError(t, err, "one for another")
+	off, draft := false, with("off", 60, 5)
+	draft.Enabled = &off
+	p := b.create(t, draft)
+	before = b.version(t, b.ours)
+	on := true
+	_, _, err = b.Change(t.Context(), by(b.ours), p.ID, policy.Patch{Enabled: &on}, nil)
+	refused(err)
+	_, _, err = b.Create(t.Context(), by(b.them), with("theirs", 0, 5))
+	require.NoError(t, err)
 }
