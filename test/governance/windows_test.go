@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/test/rig"
@@ -135,32 +136,51 @@ func TestHeldCallCountsWhenItIsSent(t *testing.T) {
 	w.hold(mediumWrite, m{"id": "tiny", "note": "n", "amount": 0.01}, "tiny")
 }
 
-// Three calls of 2,000 at once under a limit of 5,000: exactly two pass.
+// Three calls of 2,000 at once under a limit of 5,000, over two processes: exactly two pass. Of those
+// for one order exactly one does.
 func TestCallsAtOnceNeverExceedAWindow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.limitFor("at most 5,000 an hour", windowOf(perCustomer, "greater", 5000))
-	windowRounds(t, w, 30, w.callFor)
+	windowRounds(t, 30)
 }
 
-// windowRounds has three calls made at once for a customer of their own, again and again.
-func windowRounds(t *testing.T, w *world, rounds int, calls ...func(customer, verb string, args m, executionID string, more ...m) rig.Answer) {
+// windowRounds has calls made at once over two API processes, for a customer and an order of their
+// own in each round.
+func windowRounds(t *testing.T, rounds int) {
 	t.Helper()
-	inLine(rounds, 4, func(i int) {
-		three := make([]func() rig.Answer, 3)
-		for n := range three {
-			call := fmt.Sprintf("round-%d-%d", i, n)
-			three[n] = func() rig.Answer {
-				return calls[n%len(calls)](fmt.Sprintf("customer-%d", i), mediumWrite, m{"id": call, "amount": 2000}, call)
+	first := rig.Split(t, rig.SplitOptions{Env: []string{"LOG_LEVEL=warn"}})
+	w := emptyWorld(t, first)
+	w.leaves = true
+	w.connect(bankPaths())
+	there := *w
+	there.Tenant = &rig.Tenant{Runtime: &rig.Client{Base: first.StartAPI("second").APIURL, Key: w.Runtime.Key, HTTP: rig.NewHTTP()}}
+	processes := []*world{w, &there}
+	w.limitFor("at most 5,000 an hour", windowOf(perCustomer, "greater", 5000))
+	w.policy(with(rule("once per order", "block", lowWrite), m{"conditions": []m{
+		windowOf(m{"by": "args.note", "per": "90d", "count": true}, "greater", 1),
+	}}))
+	race := func(i, n, pass int, verb string, args m) {
+		calls := make([]func() rig.Answer, n)
+		for c := range calls {
+			id := fmt.Sprintf("%s-%d-%d", verb, i, c)
+			calls[c] = func() rig.Answer {
+				return processes[(i+c)%2].callFor(fmt.Sprintf("customer-%d", i), verb, with(args, m{"id": id}), id)
 			}
 		}
-		answers := together(three...)
-		require.Equal(t, 2, succeededOf(answers), "round %d: %s %s %s", i, answers[0].Body, answers[1].Body, answers[2].Body)
+		answers := together(calls...)
+		told := ""
 		for _, a := range answers {
+			told += string(a.Body) + "\n"
 			if a.Status != http.StatusOK {
-				refused(t, a, http.StatusForbidden, "GOVERNANCE_BLOCKED")
+				assert.Equal(t, http.StatusForbidden, a.Status, "%s %v", a.Body, a.Err)
+				assert.Contains(t, string(a.Body), "GOVERNANCE_BLOCKED")
 			}
 		}
+		assert.Equal(t, pass, succeededOf(answers), "round %d of %s:\n%s", i, verb, told)
+	}
+	inLine(rounds, 4, func(i int) {
+		race(i, 3, 2, mediumWrite, m{"amount": 2000})
+		race(i, 4, 1, lowWrite, m{"note": fmt.Sprintf("order-%d", i)})
 	})
-	require.Equal(t, 2*rounds, w.bank.effects())
+	require.Equal(t, 3*rounds, w.bank.effects())
+	require.Empty(t, w.unapproved())
 }
