@@ -25,6 +25,8 @@ type Catalog interface {
 	Accept(ctx context.Context, who actor.Actor, name verb.Name, form string) (catalog.Verb, error)
 	// Near returns a few verbs whose names are like one that the catalog does not have.
 	Near(ctx context.Context, tenant uuid.UUID, name verb.Name) ([]verb.Name, error)
+	// Offer returns what the platform has under a slug.
+	Offer(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Offer, error)
 }
 
 // Tooling writes verbs as tools for chat models.
@@ -163,11 +165,18 @@ func (s *Server) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 }
 
 // suggest returns err, and where it is VERB_NOT_FOUND with verbs whose names are like the one
-// that was asked for. A caller who may not read the catalog learns none.
+// that was asked for. A caller who may not read the catalog learns none. Where the verb's provider
+// only has to be enabled, it says that.
 func (s *Server) suggest(ctx context.Context, c *wire.Call, text string, err error) error {
 	f := fault.As(err)
 	name, invalid := verb.Parse(text)
-	if f == nil || f.Code != fault.CodeVerbNotFound || !c.ReadsCatalog || invalid != nil {
+	if f == nil || f.Code != fault.CodeVerbNotFound || invalid != nil {
+		return err
+	}
+	if told, said := s.sayNotEnabled(ctx, c, name, f); said {
+		return told
+	}
+	if !c.ReadsCatalog {
 		return err
 	}
 	near, lost := s.deps.Catalog.Near(ctx, c.Actor.TenantID, name)
@@ -288,7 +297,11 @@ func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Repl
 		return wire.Reply{}, err
 	}
 	slug := c.Param("slug")
-	if _, err := s.deps.Providers.Provider(ctx, c.Actor.TenantID, slug); err != nil {
+	p, err := s.deps.Providers.Provider(ctx, c.Actor.TenantID, slug)
+	if err == nil && !p.Enabled {
+		err = fault.New(fault.CodeConflict, notEnabled(slug))
+	}
+	if err != nil {
 		return wire.Reply{}, err
 	}
 	if f.Quarantined, err = c.QueryBool("quarantined"); err != nil {

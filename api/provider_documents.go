@@ -83,6 +83,11 @@ func documentOf(v *wire.Validation, raw json.RawMessage) (document []byte, unche
 // freeInRules is where rules contain what is the provider's.
 const freeInRules = "/rules/*/read_back"
 
+// importOptions says which members of an import are the provider's.
+func importOptions() strictjson.Options {
+	return strictjson.Options{Free: []string{"/openapi", "/overlay", "/server_variables", freeInRules}}
+}
+
 // importInput reads the body of an import, in JSON, YAML or parts, and fetches its document where
 // it names an address.
 func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportInput, error) {
@@ -101,7 +106,7 @@ func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportI
 		return openapi.ImportInput{}, err
 	}
 	var b importBody
-	if err := strictjson.Decode(body, &b, strictjson.Options{Free: []string{"/openapi", "/overlay", "/server_variables", freeInRules}}); err != nil {
+	if err := strictjson.Decode(body, &b, importOptions()); err != nil {
 		return openapi.ImportInput{}, err
 	}
 	in, err := b.input(file)

@@ -25,7 +25,11 @@ import (
 // Providers is what the provider endpoints need.
 type Providers interface {
 	Provider(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Provider, error)
-	Providers(ctx context.Context, tenant uuid.UUID, after string, limit int) (page []catalog.Provider, more bool, err error)
+	// Providers lists the tenant's own providers and the platform's; enabled selects, nil all.
+	Providers(ctx context.Context, tenant uuid.UUID, enabled *bool, after string, limit int) (page []catalog.Provider, more bool, err error)
+	// Enable and Disable choose whether the tenant can call a provider of the platform.
+	Enable(ctx context.Context, who actor.Actor, slug string) (catalog.Offer, error)
+	Disable(ctx context.Context, who actor.Actor, slug string) (catalog.Offer, error)
 	// Document returns the document that a provider was imported from.
 	Document(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Document, error)
 	DeleteProvider(ctx context.Context, who actor.Actor, slug string, expect fault.Expect[catalog.Provider]) error
@@ -50,6 +54,8 @@ type Importer interface {
 // providerView is a provider in a list.
 type providerView struct {
 	Slug      string          `json:"slug"`
+	Owner     string          `json:"owner"` // ownerTenant or ownerPlatform
+	Enabled   bool            `json:"enabled"`
 	Name      string          `json:"name"`
 	Domain    string          `json:"domain"`
 	BaseURL   string          `json:"base_url"`
@@ -108,7 +114,7 @@ func viewCircuit(c circuit.Record) circuitView {
 
 func viewProvider(p catalog.Provider) providerView {
 	return providerView{
-		Slug: p.Slug, Name: p.Name, Domain: p.Domain, BaseURL: p.BaseURL, Auth: p.Auth, Connected: p.Connected,
+		Slug: p.Slug, Owner: ownerOf(p), Enabled: p.Enabled, Name: p.Name, Domain: p.Domain, BaseURL: p.BaseURL, Auth: p.Auth, Connected: p.Connected,
 		Imported: p.Imported, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 	}
 }
@@ -188,7 +194,11 @@ func (s *Server) listProviders(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	providers, more, err := s.deps.Providers.Providers(ctx, c.Actor.TenantID, after, limit)
+	enabled, err := c.QueryBool("enabled")
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	providers, more, err := s.deps.Providers.Providers(ctx, c.Actor.TenantID, enabled, after, limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}

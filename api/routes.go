@@ -183,6 +183,8 @@ func (s *Server) providerRoutes() []route {
 		{http.MethodGet, "/v1/providers/{slug}/document", takesKeyOrJWT, anyRole(), 0, s.getProviderDocument, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers/{slug}/verbs", takesUser, anyRole(), 0, s.listProviderVerbs, ""},
 		{http.MethodPost, "/v1/providers/{slug}/verbs/{name}/accept", takesUser, admins(), bodyManagement, s.acceptVerb, ""},
+		{http.MethodPost, "/v1/providers/{slug}/enable", takesUser, admins(), 0, s.enableProvider, ""},
+		{http.MethodPost, "/v1/providers/{slug}/disable", takesUser, admins(), 0, s.disableProvider, ""},
 		{http.MethodDelete, "/v1/providers/{slug}", takesUser, admins(), 0, s.deleteProvider, ""},
 
 		{http.MethodPost, "/v1/credentials", takesKeyOrJWT, admins(), bodyManagement, repeatable[credentialView](s, s.createCredential, s.getCredential, "id"), auth.PermCredentialsManage},

@@ -216,7 +216,7 @@ const (
 var readsMany = map[string][]string{
 	"what the step machine has under way: waits for events": {"ListMapWaits"},
 	"a list, planned for each of its filters, with a limit of time": {
-		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
+		"ListRuns", "ListApprovals", "PendingApprovals", "ListCredentials", "ListGrants", "ListKillSwitches", "ListPolicies", "ListProviders", "ListOfferedProviders", "ListUsers", "ListPolicyVersions", "ListAPIKeys",
 		"EventsBefore", "EventsAfter", "EventsAwaited", "ExecutedAwaited", "WritesUnderWay", "ListTurns", "RunsOfTurns", "FeedbackOfTurns", "ListModelProviders", "ListMaps", "ListMapVersions", "ListAgents", "ListAgentVersions", "ListMapExecutions", "ListMapSteps", "MapStepStates", "PendingOfMap", "ListCustomers", "ListTaggedCustomers", "SearchCustomers", "ListFacts",
 	},
 	"a batch of an erasure, planned for each": {"EraseRuns", "EraseOldRuns", "EraseApprovals", "EraseEdits", "EraseGrants", "EraseCustomerEvents", "EraseEventsOfExecutions", "CredentialsOfCustomer", "RunsToErase", "MapsOfCustomer", "HasOpenMapOfCustomer", "EraseMaps", "DeleteMapSteps", "DeleteMapValues", "DeleteMapSignals", "DeleteMapChanges", "ForgetMapChangeSets", "DeleteModelCalls", "StopMapWaits", "EraseApprovalsOfMaps", "EraseDecisionsOfMaps", "LockConversationsOfCustomer", "HasConversationOfCustomer", "DeleteConversations", "LockOldConversations", "EraseFactsOf"},

@@ -45,6 +45,18 @@ ON CONFLICT (slug) DO UPDATE
        degraded = excluded.degraded, rejected = excluded.rejected, servers = excluded.servers, securities = excluded.securities, updated_at = excluded.updated_at
 RETURNING created_at, updated_at;
 
+-- name: GetPlatformProvider :many
+SELECT slug, name, domain, base_url, auth_type, auth, document_hash, imported, created_at, updated_at
+  FROM platform_providers WHERE slug = @slug;
+
+-- name: ListPlatformProviders :many
+SELECT slug, name, domain, base_url, auth_type, imported, created_at, updated_at
+  FROM platform_providers WHERE slug > @after ORDER BY slug LIMIT @n;
+
+-- name: KnownPlatformVerbs :many
+SELECT name, domain, description, risk_level, operation_type, idempotency, plan_hash, schema, plan
+  FROM platform_verbs WHERE provider = @provider;
+
 -- name: DeletePlatformVerbs :exec
 DELETE FROM platform_verbs WHERE provider = @provider;
 
@@ -81,9 +93,17 @@ DELETE FROM enabled_providers WHERE tenant_id = @tenant_id AND slug = @slug;
 -- name: PlatformHasProvider :one
 SELECT EXISTS (SELECT FROM platform_providers WHERE slug = @slug);
 
+-- What a slug is at the platform, and whether a provider of the tenant's own hides it.
+-- name: GetOffer :one
+SELECT EXISTS (SELECT FROM platform_providers p WHERE p.slug = @slug)::boolean AS offered,
+       EXISTS (SELECT FROM enabled_providers e WHERE e.tenant_id = @tenant_id AND e.slug = @slug)::boolean AS enabled,
+       EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id AND o.slug = @slug)::boolean AS hidden;
+
+-- The tenant's own provider, otherwise the platform's, which the tenant may have yet to enable.
 -- name: GetProvider :one
-SELECT sqlc.embed(p),
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+SELECT p.shared, p.enabled, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected,
+       p.servers, p.created_at, p.updated_at, p.report, p.import_settings,
+       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected, -- OFFSET 0: see MarkSending
        coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
                                           'error_kinds', c.error_kinds, 'error_times', c.error_times)
@@ -91,10 +111,16 @@ SELECT sqlc.embed(p),
        coalesce((SELECT json_agg(json_build_object('verb', q.name, 'mark', q.quarantine))
                    FROM (SELECT v.name, v.quarantine FROM verbs v
                           WHERE v.tenant_id = @tenant_id AND v.provider = @slug AND v.quarantine IS NOT NULL ORDER BY v.name LIMIT @most_quarantined::int) q), '[]')::json AS quarantined,
-       (SELECT count(*) FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = @slug AND v.quarantine IS NOT NULL)::bigint AS quarantined_total,
-       o.report, o.import_settings
-  FROM visible_providers p LEFT JOIN providers o ON o.tenant_id = p.tenant_id AND o.slug = p.slug
- WHERE p.tenant_id = @tenant_id AND p.slug = @slug;
+       (SELECT count(*) FROM verbs v WHERE v.tenant_id = @tenant_id AND v.provider = @slug AND v.quarantine IS NOT NULL)::bigint AS quarantined_total
+  FROM (SELECT false AS shared, true AS enabled, o.slug, o.name, o.domain, o.base_url, o.auth_type, o.auth, o.document_hash, o.imported,
+               o.degraded, o.rejected, o.servers, o.created_at, o.updated_at, o.report, o.import_settings
+          FROM providers o WHERE o.tenant_id = @tenant_id AND o.slug = @slug
+        UNION ALL
+        SELECT true, EXISTS (SELECT FROM enabled_providers e WHERE e.tenant_id = @tenant_id AND e.slug = s.slug), s.slug, s.name, s.domain,
+               s.base_url, s.auth_type, s.auth, s.document_hash, s.imported, s.degraded, s.rejected, s.servers, s.created_at, s.updated_at, NULL::json, NULL::json
+          FROM platform_providers s
+         WHERE s.slug = @slug AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id AND o.slug = s.slug)) p
+ LIMIT 1;
 
 -- Without the reports: they can be long, and only the page of one provider shows them.
 -- name: ListProviders :many
@@ -103,6 +129,25 @@ SELECT p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.im
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
   FROM visible_providers p
  WHERE p.tenant_id = @tenant_id AND p.slug > @after
+ ORDER BY p.slug
+ LIMIT @n;
+
+-- ListProviders with those of the platform that the tenant has not enabled. @offered leaves out
+-- all others. Each half reads a page of its primary key.
+-- name: ListOfferedProviders :many
+SELECT p.shared, p.enabled, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
+       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id AND c.provider = p.slug
+                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+  FROM ((SELECT false AS shared, true AS enabled, o.slug, o.name, o.domain, o.base_url, o.auth_type, o.auth, o.imported, o.created_at, o.updated_at
+           FROM providers o
+          WHERE o.tenant_id = @tenant_id AND o.slug > @after AND NOT @offered::boolean
+          ORDER BY o.slug LIMIT @n)
+        UNION ALL
+        (SELECT true, e.slug IS NOT NULL, s.slug, s.name, s.domain, s.base_url, s.auth_type, s.auth, s.imported, s.created_at, s.updated_at
+           FROM platform_providers s LEFT JOIN enabled_providers e ON e.tenant_id = @tenant_id AND e.slug = s.slug
+          WHERE s.slug > @after AND (e.slug IS NULL OR NOT @offered::boolean)
+            AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id AND o.slug = s.slug)
+          ORDER BY s.slug LIMIT @n)) p
  ORDER BY p.slug
  LIMIT @n;
 

@@ -1,9 +1,14 @@
 -- name: GetProviderSource :one
--- What the provider that a call would meet was imported from. A provider of the platform has no
--- document here.
-SELECT v.shared, v.document_hash, v.updated_at, p.document_size, p.import_settings
-  FROM visible_providers v LEFT JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.slug
- WHERE v.tenant_id = @tenant_id AND v.slug = @slug;
+-- What the provider that the tenant sees under a slug was imported from. A provider of the platform
+-- has no document here.
+SELECT v.shared, v.document_hash, v.updated_at, v.document_size, v.import_settings
+  FROM (SELECT false AS shared, p.document_hash, p.updated_at, p.document_size, p.import_settings
+          FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = @slug
+        UNION ALL
+        SELECT true, s.document_hash, s.updated_at, NULL::bigint, NULL::json
+          FROM platform_providers s
+         WHERE s.slug = @slug AND NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = s.slug)) v
+ LIMIT 1;
 
 -- name: GetDocumentPart :one
 -- No row where the document was replaced since its hash was read.

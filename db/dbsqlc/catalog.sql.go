@@ -174,6 +174,31 @@ func (q *Queries) EnableProvider(ctx context.Context, db DBTX, arg EnableProvide
 	return result.RowsAffected(), nil
 }
 
+const GetOffer = `-- name: GetOffer :one
+SELECT EXISTS (SELECT FROM platform_providers p WHERE p.slug = $1)::boolean AS offered,
+       EXISTS (SELECT FROM enabled_providers e WHERE e.tenant_id = $2 AND e.slug = $1)::boolean AS enabled,
+       EXISTS (SELECT FROM providers o WHERE o.tenant_id = $2 AND o.slug = $1)::boolean AS hidden
+`
+
+type GetOfferParams struct {
+	Slug     string
+	TenantID uuid.UUID
+}
+
+type GetOfferRow struct {
+	Offered bool
+	Enabled bool
+	Hidden  bool
+}
+
+// What a slug is at the platform, and whether a provider of the tenant's own hides it.
+func (q *Queries) GetOffer(ctx context.Context, db DBTX, arg GetOfferParams) (GetOfferRow, error) {
+	row := db.QueryRow(ctx, GetOffer, arg.Slug, arg.TenantID)
+	var i GetOfferRow
+	err := row.Scan(&i.Offered, &i.Enabled, &i.Hidden)
+	return i, err
+}
+
 const GetOwnVerbMeta = `-- name: GetOwnVerbMeta :many
 SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at, v.quarantine
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
@@ -226,6 +251,55 @@ func (q *Queries) GetOwnVerbMeta(ctx context.Context, db DBTX, arg GetOwnVerbMet
 			&i.Auth,
 			&i.UpdatedAt,
 			&i.Quarantine,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const GetPlatformProvider = `-- name: GetPlatformProvider :many
+SELECT slug, name, domain, base_url, auth_type, auth, document_hash, imported, created_at, updated_at
+  FROM platform_providers WHERE slug = $1
+`
+
+type GetPlatformProviderRow struct {
+	Slug         string
+	Name         string
+	Domain       string
+	BaseUrl      string
+	AuthType     string
+	Auth         []byte
+	DocumentHash []byte
+	Imported     int32
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+func (q *Queries) GetPlatformProvider(ctx context.Context, db DBTX, slug string) ([]GetPlatformProviderRow, error) {
+	rows, err := db.Query(ctx, GetPlatformProvider, slug)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []GetPlatformProviderRow{}
+	for rows.Next() {
+		var i GetPlatformProviderRow
+		if err := rows.Scan(
+			&i.Slug,
+			&i.Name,
+			&i.Domain,
+			&i.BaseUrl,
+			&i.AuthType,
+			&i.Auth,
+			&i.DocumentHash,
+			&i.Imported,
+			&i.CreatedAt,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -303,8 +377,9 @@ func (q *Queries) GetPlatformVerbSchemas(ctx context.Context, db DBTX, arg GetPl
 }
 
 const GetProvider = `-- name: GetProvider :one
-SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected, p.created_at, p.updated_at, p.servers, p.securities,
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+SELECT p.shared, p.enabled, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.document_hash, p.imported, p.degraded, p.rejected,
+       p.servers, p.created_at, p.updated_at, p.report, p.import_settings,
+       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1 AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL OFFSET 0))::boolean AS connected, -- OFFSET 0: see MarkSending
        coalesce((SELECT json_build_object('state', c.state, 'failures', c.failures, 'since', c.since, 'probe_at', c.probe_at,
                                           'error_kinds', c.error_kinds, 'error_times', c.error_times)
@@ -312,10 +387,16 @@ SELECT p.tenant_id, p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type,
        coalesce((SELECT json_agg(json_build_object('verb', q.name, 'mark', q.quarantine))
                    FROM (SELECT v.name, v.quarantine FROM verbs v
                           WHERE v.tenant_id = $1 AND v.provider = $2 AND v.quarantine IS NOT NULL ORDER BY v.name LIMIT $3::int) q), '[]')::json AS quarantined,
-       (SELECT count(*) FROM verbs v WHERE v.tenant_id = $1 AND v.provider = $2 AND v.quarantine IS NOT NULL)::bigint AS quarantined_total,
-       o.report, o.import_settings
-  FROM visible_providers p LEFT JOIN providers o ON o.tenant_id = p.tenant_id AND o.slug = p.slug
- WHERE p.tenant_id = $1 AND p.slug = $2
+       (SELECT count(*) FROM verbs v WHERE v.tenant_id = $1 AND v.provider = $2 AND v.quarantine IS NOT NULL)::bigint AS quarantined_total
+  FROM (SELECT false AS shared, true AS enabled, o.slug, o.name, o.domain, o.base_url, o.auth_type, o.auth, o.document_hash, o.imported,
+               o.degraded, o.rejected, o.servers, o.created_at, o.updated_at, o.report, o.import_settings
+          FROM providers o WHERE o.tenant_id = $1 AND o.slug = $2
+        UNION ALL
+        SELECT true, EXISTS (SELECT FROM enabled_providers e WHERE e.tenant_id = $1 AND e.slug = s.slug), s.slug, s.name, s.domain,
+               s.base_url, s.auth_type, s.auth, s.document_hash, s.imported, s.degraded, s.rejected, s.servers, s.created_at, s.updated_at, NULL::json, NULL::json
+          FROM platform_providers s
+         WHERE s.slug = $2 AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1 AND o.slug = s.slug)) p
+ LIMIT 1
 `
 
 type GetProviderParams struct {
@@ -325,41 +406,55 @@ type GetProviderParams struct {
 }
 
 type GetProviderRow struct {
-	VisibleProvider  VisibleProvider
+	Shared           bool
+	Enabled          bool
+	Slug             string
+	Name             string
+	Domain           string
+	BaseUrl          string
+	AuthType         string
+	Auth             []byte
+	DocumentHash     []byte
+	Imported         int32
+	Degraded         []byte
+	Rejected         []byte
+	Servers          []byte
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	Report           []byte
+	ImportSettings   []byte
 	Connected        bool
 	Circuit          []byte
 	Quarantined      []byte
 	QuarantinedTotal int64
-	Report           []byte
-	ImportSettings   []byte
 }
 
+// The tenant's own provider, otherwise the platform's, which the tenant may have yet to enable.
 func (q *Queries) GetProvider(ctx context.Context, db DBTX, arg GetProviderParams) (GetProviderRow, error) {
 	row := db.QueryRow(ctx, GetProvider, arg.TenantID, arg.Slug, arg.MostQuarantined)
 	var i GetProviderRow
 	err := row.Scan(
-		&i.VisibleProvider.TenantID,
-		&i.VisibleProvider.Shared,
-		&i.VisibleProvider.Slug,
-		&i.VisibleProvider.Name,
-		&i.VisibleProvider.Domain,
-		&i.VisibleProvider.BaseUrl,
-		&i.VisibleProvider.AuthType,
-		&i.VisibleProvider.Auth,
-		&i.VisibleProvider.DocumentHash,
-		&i.VisibleProvider.Imported,
-		&i.VisibleProvider.Degraded,
-		&i.VisibleProvider.Rejected,
-		&i.VisibleProvider.CreatedAt,
-		&i.VisibleProvider.UpdatedAt,
-		&i.VisibleProvider.Servers,
-		&i.VisibleProvider.Securities,
+		&i.Shared,
+		&i.Enabled,
+		&i.Slug,
+		&i.Name,
+		&i.Domain,
+		&i.BaseUrl,
+		&i.AuthType,
+		&i.Auth,
+		&i.DocumentHash,
+		&i.Imported,
+		&i.Degraded,
+		&i.Rejected,
+		&i.Servers,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.Report,
+		&i.ImportSettings,
 		&i.Connected,
 		&i.Circuit,
 		&i.Quarantined,
 		&i.QuarantinedTotal,
-		&i.Report,
-		&i.ImportSettings,
 	)
 	return i, err
 }
@@ -752,6 +847,183 @@ func (q *Queries) InsertVerbs(ctx context.Context, db DBTX, arg InsertVerbsParam
 		arg.Quarantines,
 	)
 	return err
+}
+
+const KnownPlatformVerbs = `-- name: KnownPlatformVerbs :many
+SELECT name, domain, description, risk_level, operation_type, idempotency, plan_hash, schema, plan
+  FROM platform_verbs WHERE provider = $1
+`
+
+type KnownPlatformVerbsRow struct {
+	Name          string
+	Domain        string
+	Description   string
+	RiskLevel     string
+	OperationType string
+	Idempotency   string
+	PlanHash      []byte
+	Schema        string
+	Plan          string
+}
+
+func (q *Queries) KnownPlatformVerbs(ctx context.Context, db DBTX, provider string) ([]KnownPlatformVerbsRow, error) {
+	rows, err := db.Query(ctx, KnownPlatformVerbs, provider)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []KnownPlatformVerbsRow{}
+	for rows.Next() {
+		var i KnownPlatformVerbsRow
+		if err := rows.Scan(
+			&i.Name,
+			&i.Domain,
+			&i.Description,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.Idempotency,
+			&i.PlanHash,
+			&i.Schema,
+			&i.Plan,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ListOfferedProviders = `-- name: ListOfferedProviders :many
+SELECT p.shared, p.enabled, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
+       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1 AND c.provider = p.slug
+                                           AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
+  FROM ((SELECT false AS shared, true AS enabled, o.slug, o.name, o.domain, o.base_url, o.auth_type, o.auth, o.imported, o.created_at, o.updated_at
+           FROM providers o
+          WHERE o.tenant_id = $1 AND o.slug > $2 AND NOT $3::boolean
+          ORDER BY o.slug LIMIT $4)
+        UNION ALL
+        (SELECT true, e.slug IS NOT NULL, s.slug, s.name, s.domain, s.base_url, s.auth_type, s.auth, s.imported, s.created_at, s.updated_at
+           FROM platform_providers s LEFT JOIN enabled_providers e ON e.tenant_id = $1 AND e.slug = s.slug
+          WHERE s.slug > $2 AND (e.slug IS NULL OR NOT $3::boolean)
+            AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1 AND o.slug = s.slug)
+          ORDER BY s.slug LIMIT $4)) p
+ ORDER BY p.slug
+ LIMIT $4
+`
+
+type ListOfferedProvidersParams struct {
+	TenantID uuid.UUID
+	After    string
+	Offered  bool
+	N        int32
+}
+
+type ListOfferedProvidersRow struct {
+	Shared    bool
+	Enabled   bool
+	Slug      string
+	Name      string
+	Domain    string
+	BaseUrl   string
+	AuthType  string
+	Auth      []byte
+	Imported  int32
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Connected bool
+}
+
+// ListProviders with those of the platform that the tenant has not enabled. @offered leaves out
+// all others. Each half reads a page of its primary key.
+func (q *Queries) ListOfferedProviders(ctx context.Context, db DBTX, arg ListOfferedProvidersParams) ([]ListOfferedProvidersRow, error) {
+	rows, err := db.Query(ctx, ListOfferedProviders,
+		arg.TenantID,
+		arg.After,
+		arg.Offered,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListOfferedProvidersRow{}
+	for rows.Next() {
+		var i ListOfferedProvidersRow
+		if err := rows.Scan(
+			&i.Shared,
+			&i.Enabled,
+			&i.Slug,
+			&i.Name,
+			&i.Domain,
+			&i.BaseUrl,
+			&i.AuthType,
+			&i.Auth,
+			&i.Imported,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.Connected,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ListPlatformProviders = `-- name: ListPlatformProviders :many
+SELECT slug, name, domain, base_url, auth_type, imported, created_at, updated_at
+  FROM platform_providers WHERE slug > $1 ORDER BY slug LIMIT $2
+`
+
+type ListPlatformProvidersParams struct {
+	After string
+	N     int32
+}
+
+type ListPlatformProvidersRow struct {
+	Slug      string
+	Name      string
+	Domain    string
+	BaseUrl   string
+	AuthType  string
+	Imported  int32
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+func (q *Queries) ListPlatformProviders(ctx context.Context, db DBTX, arg ListPlatformProvidersParams) ([]ListPlatformProvidersRow, error) {
+	rows, err := db.Query(ctx, ListPlatformProviders, arg.After, arg.N)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ListPlatformProvidersRow{}
+	for rows.Next() {
+		var i ListPlatformProvidersRow
+		if err := rows.Scan(
+			&i.Slug,
+			&i.Name,
+			&i.Domain,
+			&i.BaseUrl,
+			&i.AuthType,
+			&i.Imported,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const ListProviders = `-- name: ListProviders :many

@@ -52,9 +52,14 @@ func (q *Queries) GetDocumentPart(ctx context.Context, db DBTX, arg GetDocumentP
 }
 
 const GetProviderSource = `-- name: GetProviderSource :one
-SELECT v.shared, v.document_hash, v.updated_at, p.document_size, p.import_settings
-  FROM visible_providers v LEFT JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.slug
- WHERE v.tenant_id = $1 AND v.slug = $2
+SELECT v.shared, v.document_hash, v.updated_at, v.document_size, v.import_settings
+  FROM (SELECT false AS shared, p.document_hash, p.updated_at, p.document_size, p.import_settings
+          FROM providers p WHERE p.tenant_id = $1 AND p.slug = $2
+        UNION ALL
+        SELECT true, s.document_hash, s.updated_at, NULL::bigint, NULL::json
+          FROM platform_providers s
+         WHERE s.slug = $2 AND NOT EXISTS (SELECT FROM providers p WHERE p.tenant_id = $1 AND p.slug = s.slug)) v
+ LIMIT 1
 `
 
 type GetProviderSourceParams struct {
@@ -70,8 +75,8 @@ type GetProviderSourceRow struct {
 	ImportSettings []byte
 }
 
-// What the provider that a call would meet was imported from. A provider of the platform has no
-// document here.
+// What the provider that the tenant sees under a slug was imported from. A provider of the platform
+// has no document here.
 func (q *Queries) GetProviderSource(ctx context.Context, db DBTX, arg GetProviderSourceParams) (GetProviderSourceRow, error) {
 	row := db.QueryRow(ctx, GetProviderSource, arg.TenantID, arg.Slug)
 	var i GetProviderSourceRow

@@ -100,6 +100,8 @@ func probes() []probe {
 		{"PATCH", "/v1/providers/{}", `{"base_url":"https://shop.example.com"}`, false, "provider"},
 		{"GET", "/v1/providers/{}/verbs", "", false, "provider"},
 		{"POST", "/v1/providers/{}/verbs/list_orders/accept", "", false, "provider"},
+		{"POST", "/v1/providers/{}/enable", "", false, "provider"},
+		{"POST", "/v1/providers/{}/disable", "", false, "provider"},
 		{"DELETE", "/v1/providers/{}", "", false, "provider"},
 		{"GET", "/v1/credentials/{}", "", false, "credential"},
 		{"GET", "/v1/credentials/{}", "", true, "credential"},

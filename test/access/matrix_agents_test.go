@@ -6,6 +6,8 @@ func decidedOfAgents() map[string]endpoint {
 	return map[string]endpoint{
 		"POST /v1/api-keys/{id}/rotate-identity-secret": {userOnly, admins, "", "/v1/api-keys/" + someID + "/rotate-identity-secret", "{}", noAPIKey},
 
+		"POST /v1/providers/{slug}/enable":              {userOnly, admins, "", "/v1/providers/none/enable", "", noProvider},
+		"POST /v1/providers/{slug}/disable":             {userOnly, admins, "", "/v1/providers/none/disable", "", noProvider},
 		"POST /v1/providers/{slug}/verbs/{name}/accept": {userOnly, admins, "", "/v1/providers/none/verbs/get/accept", "", noProvider},
 
 		"POST /v1/agents":                                 {either, admins, "agents:manage", "/v1/agents", "{}", badBody},

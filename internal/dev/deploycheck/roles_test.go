@@ -73,7 +73,7 @@ func TestDatabaseRolesAreJustEnough(t *testing.T) {
 		require.NoError(t, err)
 		crm := catalog.Provider{Slug: "crm", AuthType: "none", Auth: []byte("{}")}
 		verbs := []verb.Definition{{Name: "find", Domain: "contacts", Risk: verb.RiskLow, Operation: verb.Read, Idempotency: verb.IdempotencyNone}}
-		_, err = platform.Replace(t.Context(), crm, verbs)
+		_, err = platform.Import(t.Context(), catalog.Import{Provider: crm, Verbs: verbs}, false)
 		if user == "agentruntime_service" {
 			require.ErrorContains(t, err, "permission denied")
 			continue

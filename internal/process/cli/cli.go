@@ -40,6 +40,7 @@ func Commands() []*cobra.Command {
 		serviceCommand("all", "Serve the API and run workflows in one process", app.Roles{API: true, Worker: true}),
 		migrateCommand(),
 		auditCommand(),
+		catalogCommand(),
 		vaultCommand(),
 		codecCommand(),
 		healthCommand(),
@@ -56,7 +57,7 @@ func Needs(command string) []config.Need {
 		return worker
 	case "api", "all":
 		return append(worker, config.NeedAuth, config.NeedMail)
-	case "migrate":
+	case "migrate", "catalog":
 		return []config.Need{config.NeedMigrate}
 	case "vault":
 		return []config.Need{config.NeedDatabase, config.NeedVault}

@@ -41,7 +41,7 @@ type Config struct {
 
 	// DatabaseURL is of the login role of the service (a member of agentruntime_app).
 	DatabaseURL string `env:"DATABASE_URL"`
-	// MigrateURL is of the role that owns the schema; only `migrate` uses it.
+	// MigrateURL is of the role that owns the schema; only `migrate` and `catalog` use it.
 	MigrateURL string `env:"MIGRATE_DATABASE_URL"`
 	// DatabaseConns is the most connections of the process.
 	DatabaseConns int32 `env:"DATABASE_MAX_CONNS" envDefault:"16"`

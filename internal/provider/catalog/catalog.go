@@ -84,7 +84,8 @@ type Provider struct {
 	Notes        Notes
 	Corrections  Corrections
 	Connected    bool
-	Shared       bool // the platform's, enabled by the tenant
+	Shared       bool // the platform's
+	Enabled      bool // the tenant can call it: its own, or one of the platform's that it has enabled
 	CreatedAt    time.Time
 	UpdatedAt    time.Time // of the last change
 	// Circuit is that of the tenant's calls; only of a provider that was read by itself.

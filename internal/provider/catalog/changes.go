@@ -234,11 +234,16 @@ func compare(was known, p Provider, verbs []verb.Definition) *comparison {
 	if c.pairs > maxCompared || c.follow < 0 {
 		c.add("comparison", knownVerb{}, "", "", true)
 	}
-	slices.SortStableFunc(c.found, func(a, b change) int { return rankOf(a) - rankOf(b) })
+	c.order()
 	return c
 }
 
-// rankOf puts what needs a user first.
+// order puts what needs a user first.
+func (c *comparison) order() {
+	slices.SortStableFunc(c.found, func(a, b change) int { return rankOf(a) - rankOf(b) })
+}
+
+// rankOf returns the place of a change in that order.
 func rankOf(c change) int {
 	if c.needsUser {
 		return 0

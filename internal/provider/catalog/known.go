@@ -81,15 +81,20 @@ func (c *Catalog) presentVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 	}
 	list := make([]knownVerb, len(rows))
 	for i, r := range rows {
-		list[i] = knownVerb{
-			name: r.Name, route: routeOf(r.Name, json.RawMessage(r.Plan)), domain: r.Domain, risk: verb.Risk(r.RiskLevel),
-			riskBy: verb.RiskBy(r.RiskBy), operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(json.RawMessage(r.Plan)), normalized: normalizedOf(json.RawMessage(r.Plan)),
-			places: placesOf(json.RawMessage(r.Plan), argsOf(json.RawMessage(r.Schema))), schema: json.RawMessage(r.Schema),
-			form: formOf(json.RawMessage(r.Schema), json.RawMessage(r.Plan)), description: r.Description, plan: storedHash(r.PlanHash), security: securityOf(json.RawMessage(r.Plan)),
-			quarantine: markOf(r.Quarantine),
-		}
+		list[i] = knownOf(r)
 	}
 	return list, nil
+}
+
+// knownOf reads the row of a verb.
+func knownOf(r dbsqlc.KnownVerbsRow) knownVerb {
+	schema, plan := json.RawMessage(r.Schema), json.RawMessage(r.Plan)
+	return knownVerb{
+		name: r.Name, route: routeOf(r.Name, plan), domain: r.Domain, risk: verb.Risk(r.RiskLevel), riskBy: verb.RiskBy(r.RiskBy),
+		operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(plan), normalized: normalizedOf(plan),
+		places: placesOf(plan, argsOf(schema)), schema: schema, form: formOf(schema, plan), description: r.Description, plan: storedHash(r.PlanHash),
+		security: securityOf(plan), quarantine: markOf(r.Quarantine),
+	}
 }
 
 // remember keeps all that is removed of a provider whose verbs are these from now on.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/argdiff"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 )
@@ -34,10 +37,34 @@ func NewPlatform(d Deps) (*Platform, error) {
 	return &Platform{db: c.db, now: c.now, q: c.q}, nil
 }
 
-// Replace stores a provider with exactly these verbs, whatever was under its slug before,
-// in one transaction. Every tenant that has enabled the provider has the new verbs at once.
-// It returns the provider as stored.
-func (s *Platform) Replace(ctx context.Context, p Provider, verbs []verb.Definition) (Provider, error) {
+// Import stores a provider with exactly these verbs, whatever was under its slug before, in one
+// transaction. Every tenant that has enabled the provider has the new verbs at once. It returns
+// the provider as stored, with its notes.
+//
+// Where the import changes what governs calls, and accept is false, nothing is stored: the error is
+// CONFLICT, and the provider is what it would be. The Notes name these changes as those that need a
+// user. The platform keeps no corrections: what the import does not say no longer counts.
+func (s *Platform) Import(ctx context.Context, in Import, accept bool) (Provider, error) {
+	return s.store(ctx, in, func(needed int) error {
+		if needed == 0 || accept {
+			return nil
+		}
+		return fault.Newf(fault.CodeConflict, "The import has %d changes of what governs calls of all tenants. Nothing was stored. Look at them, and accept them.", needed)
+	})
+}
+
+// Preview returns the provider as Import would leave it, and stores nothing.
+func (s *Platform) Preview(ctx context.Context, in Import) (Provider, error) {
+	p, err := s.store(ctx, in, func(int) error { return errPreviewed })
+	if errors.Is(err, errPreviewed) {
+		err = nil
+	}
+	return p, err
+}
+
+// store stores an import, unless judge refuses it for the number of its changes that have to be accepted.
+func (s *Platform) store(ctx context.Context, in Import, judge func(needed int) error) (Provider, error) {
+	p, verbs := in.Provider, in.Verbs
 	if err := p.check(verbs); err != nil {
 		return Provider{}, err
 	}
@@ -51,6 +78,19 @@ func (s *Platform) Replace(ctx context.Context, p Provider, verbs []verb.Definit
 		return Provider{}, err
 	}
 	err = s.db.InTenant(ctx, uuid.Nil, func(tx pgx.Tx) error {
+		if err := s.q.LockImport(ctx, tx, "import:platform:"+p.Slug); err != nil {
+			return err
+		}
+		was, err := s.known(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		compared := compare(was, p, verbs)
+		needed := compared.toAccept()
+		p.Notes = in.Provider.Notes.complete(was, verbs, compared.found, maxNotesShown)
+		if err := judge(needed); err != nil {
+			return err
+		}
 		stored, err := s.q.UpsertPlatformProvider(ctx, tx, dbsqlc.UpsertPlatformProviderParams{
 			Slug: arg.Slug, Name: arg.Name, Domain: arg.Domain, BaseUrl: arg.BaseUrl, AuthType: arg.AuthType, Auth: arg.Auth,
 			DocumentHash: arg.DocumentHash, Imported: arg.Imported, Degraded: arg.Degraded, Rejected: arg.Rejected, Servers: arg.Servers, Securities: asks.distinct, Now: arg.Now,
@@ -61,10 +101,63 @@ func (s *Platform) Replace(ctx context.Context, p Provider, verbs []verb.Definit
 		p.CreatedAt, p.UpdatedAt = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC()
 		return s.replaceVerbs(ctx, tx, p.Slug, verbs, asks)
 	})
-	if err != nil {
-		return Provider{}, platformError("store a provider", err)
+	return p, platformError("store a provider", err)
+}
+
+// known reads what a provider of the platform is. The platform keeps no corrections, so those of
+// the import p are no change by themselves: what they do shows in the verbs.
+func (s *Platform) known(ctx context.Context, tx pgx.Tx, p Provider) (known, error) {
+	was := known{corrections: p.Corrections}
+	found, err := s.q.GetPlatformProvider(ctx, tx, p.Slug)
+	if err != nil || len(found) == 0 {
+		return was, err
 	}
-	return p, nil
+	was.exists, was.baseURL, was.auth, was.domain = true, found[0].BaseUrl, found[0].Auth, found[0].Domain
+	rows, err := s.q.KnownPlatformVerbs(ctx, tx, p.Slug)
+	if err != nil {
+		return was, err
+	}
+	for _, r := range rows {
+		was.verbs = append(was.verbs, knownOf(dbsqlc.KnownVerbsRow{
+			Name: r.Name, Domain: r.Domain, Description: r.Description, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
+			Idempotency: r.Idempotency, PlanHash: r.PlanHash, Schema: r.Schema, Plan: r.Plan,
+		}))
+	}
+	return was, nil
+}
+
+// toAccept marks the changes that a change of the platform's provider must not make by itself, and
+// returns their number: those for which a tenant's own provider needs a user, and those that
+// quarantine a verb which something names. The latter goes for every verb here, because what
+// tenants name is theirs: no command of the operator reads it. A provider that is new has none.
+func (c *comparison) toAccept() (needed int) {
+	for i := range c.found {
+		f := &c.found[i]
+		f.needsUser = c.was.exists && (f.needsUser || argdiff.Kind(f.What).Breaks() || f.What == whatSchema ||
+			f.What == "risk_level" && verb.Risk(f.Before).Below(verb.Risk(f.After)))
+		if f.needsUser {
+			needed++
+		}
+	}
+	c.order()
+	return needed
+}
+
+// Offered returns up to limit providers of the platform with slugs after the given one, in the
+// order of their slugs and without their reports.
+func (s *Platform) Offered(ctx context.Context, after string, limit int32) ([]Provider, error) {
+	rows, err := s.q.ListPlatformProviders(ctx, s.db.Tenant(uuid.Nil), dbsqlc.ListPlatformProvidersParams{After: after, N: limit})
+	if err != nil {
+		return nil, platformError("list providers", err)
+	}
+	list := make([]Provider, len(rows))
+	for i, r := range rows {
+		list[i] = Provider{
+			Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: credential.Kind(r.AuthType), Imported: int(r.Imported),
+			Shared: true, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+		}
+	}
+	return list, nil
 }
 
 func (s *Platform) replaceVerbs(ctx context.Context, tx pgx.Tx, slug string, verbs []verb.Definition, asks asked) error {
@@ -91,7 +184,13 @@ func (s *Platform) replaceVerbs(ctx context.Context, tx pgx.Tx, slug string, ver
 // Delete removes a provider of the platform and its verbs, for all tenants. A tenant that
 // had enabled it has it again once it is stored again. PROVIDER_NOT_FOUND.
 func (s *Platform) Delete(ctx context.Context, slug string) error {
+	if !verb.ValidSlug(slug) {
+		return fault.New(fault.CodeProviderNotFound, "")
+	}
 	err := s.db.InTenant(ctx, uuid.Nil, func(tx pgx.Tx) error {
+		if err := s.q.LockImport(ctx, tx, "import:platform:"+slug); err != nil {
+			return err
+		}
 		n, err := s.q.DeletePlatformProvider(ctx, tx, slug)
 		if err == nil && n == 0 {
 			err = fault.New(fault.CodeProviderNotFound, "")
@@ -105,7 +204,7 @@ func (s *Platform) Delete(ctx context.Context, slug string) error {
 }
 
 func platformError(doing string, err error) error {
-	if err == nil || fault.As(err) != nil {
+	if err == nil || fault.As(err) != nil || errors.Is(err, errPreviewed) {
 		return err
 	}
 	return fmt.Errorf("catalog: %s of the platform: %w", doing, err)

@@ -20,19 +20,26 @@ import (
 	"agentruntime/internal/provider/catalog"
 )
 
+// operator is the platform's catalog for an operator who accepts all changes.
+type operator struct{ *catalog.Platform }
+
+func (o operator) Replace(ctx context.Context, p catalog.Provider, verbs []verb.Definition) (catalog.Provider, error) {
+	return o.Import(ctx, catalog.Import{Provider: p, Verbs: verbs}, true)
+}
+
 // operator returns the platform's catalog over a pool of the role that owns the tables.
-func (r *rig) operator(tb testing.TB) *catalog.Platform {
+func (r *rig) operator(tb testing.TB) operator {
 	tb.Helper()
 	pool, err := db.Open(context.Background(), db.Config{URL: r.db.AdminURL})
 	require.NoError(tb, err)
 	tb.Cleanup(pool.Close)
 	p, err := catalog.NewPlatform(catalog.Deps{DB: pool, Now: func() time.Time { return r.clock }})
 	require.NoError(tb, err)
-	return p
+	return operator{p}
 }
 
 // offer stores the platform's providers crm (bearer) and open (without authentication).
-func (r *rig) offer(tb testing.TB) *catalog.Platform {
+func (r *rig) offer(tb testing.TB) operator {
 	tb.Helper()
 	p := r.operator(tb)
 	crm := []verb.Definition{newVerb("find", "contacts", verb.RiskLow), newVerb("merge", "contacts", verb.RiskHigh), newVerb("export", "reports", verb.RiskMedium)}
@@ -48,7 +55,9 @@ func (r *rig) offer(tb testing.TB) *catalog.Platform {
 func (r *rig) enable(tb testing.TB, tenant uuid.UUID, slugs ...string) {
 	tb.Helper()
 	for _, slug := range slugs {
-		require.NoError(tb, r.Enable(context.Background(), by(tenant), slug))
+		o, err := r.Enable(context.Background(), by(tenant), slug)
+		require.NoError(tb, err)
+		require.True(tb, o.Enabled)
 	}
 }
 
@@ -78,7 +87,7 @@ func TestPlatformVerbsAreStoredOnceAndSeenWhereEnabled(t *testing.T) {
 	require.NoError(t, r.admin.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM platform_verbs) + (SELECT count(*) FROM verbs)").Scan(&stored))
 	require.Equal(t, 5, stored)
 
-	page, more, err := r.Providers(t.Context(), r.tenant, "", 2)
+	page, more, err := r.Providers(t.Context(), r.tenant, nil, "", 2)
 	require.NoError(t, err)
 	require.True(t, more)
 	require.Equal(t, []string{"crm", "open"}, []string{page[0].Slug, page[1].Slug})
@@ -179,7 +188,7 @@ func TestOwnProviderHidesTheSharedOne(t *testing.T) {
 	require.Empty(t, r.pageOf(t, r.tenant, catalog.Filter{}).Verbs)
 	require.NoError(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm", nil))
 	require.Len(t, r.pageOf(t, r.tenant, catalog.Filter{}).Verbs, 3)
-	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm", nil), fault.CodeProviderNotFound)
+	requireCode(t, r.DeleteProvider(t.Context(), by(r.tenant), "crm", nil), fault.CodeInsufficientPermissions)
 }
 
 func TestSharedVerbIsFoundForARun(t *testing.T) {
@@ -237,7 +246,7 @@ func TestSharedVerbIsFoundForARun(t *testing.T) {
 	require.ErrorIs(t, err, catalog.ErrReplaced)
 }
 
-func TestTenantSeesNothingItHasNotEnabled(t *testing.T) {
+func TestTenantCallsNothingItHasNotEnabled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.offer(t)
@@ -250,16 +259,18 @@ func TestTenantSeesNothingItHasNotEnabled(t *testing.T) {
 	requireCode(t, err, fault.CodeVerbNotFound)
 	_, err = r.Verb(t.Context(), r.other, name)
 	requireCode(t, err, fault.CodeVerbNotFound)
-	_, err = r.Provider(t.Context(), r.other, "crm")
-	requireCode(t, err, fault.CodeProviderNotFound)
-	list, _, err := r.Providers(t.Context(), r.other, "", 10)
-	require.NoError(t, err)
-	require.Empty(t, list)
 
-	requireCode(t, r.Enable(t.Context(), by(r.tenant), "nope"), fault.CodeProviderNotFound)
-	requireCode(t, r.Enable(t.Context(), by(r.tenant), "a\x00"), fault.CodeProviderNotFound)
-	requireCode(t, r.Disable(t.Context(), by(r.other), "crm"), fault.CodeProviderNotFound)
-	require.NoError(t, r.Disable(t.Context(), by(r.tenant), "crm"))
+	for _, slug := range []string{"nope", "a\x00"} {
+		_, err = r.Enable(t.Context(), by(r.tenant), slug)
+		requireCode(t, err, fault.CodeProviderNotFound)
+		_, err = r.Disable(t.Context(), by(r.tenant), slug)
+		requireCode(t, err, fault.CodeProviderNotFound)
+	}
+	for range 2 { // a repeat changes nothing
+		o, err := r.Disable(t.Context(), by(r.tenant), "crm")
+		require.NoError(t, err)
+		require.Equal(t, catalog.Offer{Slug: "crm", Offered: true}, o)
+	}
 	require.Empty(t, r.pageOf(t, r.tenant, catalog.Filter{}).Verbs)
 	_, err = r.meta(t, r.tenant, name)
 	requireCode(t, err, fault.CodeVerbNotFound)
@@ -272,8 +283,9 @@ func TestServiceCannotWriteThePlatformsRows(t *testing.T) {
 	r := newRig(t)
 	p := r.offer(t)
 	r.enable(t, r.tenant, "crm")
-	mistaken, err := catalog.NewPlatform(catalog.Deps{DB: r.db.Pool})
+	ours, err := catalog.NewPlatform(catalog.Deps{DB: r.db.Pool})
 	require.NoError(t, err)
+	mistaken := operator{ours}
 	_, err = mistaken.Replace(t.Context(), provider("crm", "bearer"), nil)
 	require.ErrorContains(t, err, "permission denied")
 	require.ErrorContains(t, mistaken.Delete(t.Context(), "crm"), "permission denied")
@@ -375,7 +387,7 @@ func TestSharedChangesMarkPendingApprovals(t *testing.T) {
 		_, err := r.Replace(t.Context(), by(r.tenant), provider("crm", "bearer"), nil)
 		return err
 	})
-	marked("disable", func() error { return r.Disable(t.Context(), by(r.tenant), "crm") })
+	marked("disable", func() error { _, err := r.Disable(t.Context(), by(r.tenant), "crm"); return err })
 	marked("delete", func() error { return p.Delete(t.Context(), "crm") })
 }
 

@@ -45,14 +45,18 @@ func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID
 	case err != nil:
 		return Provider{}, fmt.Errorf("catalog: read a provider: %w", err)
 	}
-	r := row.VisibleProvider
+	return providerOf(row)
+}
+
+// providerOf reads the row of one provider.
+func providerOf(r dbsqlc.GetProviderRow) (Provider, error) {
 	p := Provider{
 		Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: credential.Kind(r.AuthType), Auth: r.Auth,
-		DocumentHash: storedHash(r.DocumentHash), Imported: int(r.Imported), Connected: row.Connected, Shared: r.Shared,
+		DocumentHash: storedHash(r.DocumentHash), Imported: int(r.Imported), Connected: r.Connected, Shared: r.Shared, Enabled: r.Enabled,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 	var unread error
-	if p.Circuit, unread = circuit.ReadRecord(row.Circuit); unread != nil {
+	if p.Circuit, unread = circuit.ReadRecord(r.Circuit); unread != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider: %w", unread)
 	}
 	if err := json.Unmarshal(r.Degraded, &p.Degraded); err != nil {
@@ -64,22 +68,24 @@ func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID
 	if err := json.Unmarshal(r.Servers, &p.Servers); err != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", err)
 	}
-	if p.Notes, unread = readNotes(row.Report); unread != nil {
+	if p.Notes, unread = readNotes(r.Report); unread != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's report: %w", unread)
 	}
-	if err := p.Notes.readQuarantined(row.Quarantined, int(row.QuarantinedTotal)); err != nil {
+	if err := p.Notes.readQuarantined(r.Quarantined, int(r.QuarantinedTotal)); err != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's quarantined verbs: %w", err)
 	}
-	if p.Corrections, unread = readCorrections(row.ImportSettings); unread != nil {
+	if p.Corrections, unread = readCorrections(r.ImportSettings); unread != nil {
 		return Provider{}, fmt.Errorf("catalog: read a provider's corrections: %w", unread)
 	}
 	return p, nil
 }
 
-// Providers returns up to limit providers with slugs after the given one, in the
-// order of their slugs and without their reports, and whether there are more.
-func (c *Catalog) Providers(ctx context.Context, tenant uuid.UUID, after string, limit int) (page []Provider, more bool, err error) {
-	rows, err := c.q.ListProviders(ctx, c.db.Reading(tenant, db.ListLimit), dbsqlc.ListProvidersParams{TenantID: tenant, After: after, N: int32(limit + 1)})
+// Providers returns up to limit providers with slugs after the given one, in the order of their
+// slugs and without their reports, and whether there are more. They are the tenant's own and the
+// platform's that none of these hides. enabled selects those that the tenant can call, or those of
+// the platform that it has not enabled; nil selects all.
+func (c *Catalog) Providers(ctx context.Context, tenant uuid.UUID, enabled *bool, after string, limit int) (page []Provider, more bool, err error) {
+	rows, err := c.listProviders(ctx, tenant, enabled, after, int32(limit+1))
 	if err != nil {
 		return nil, false, fmt.Errorf("catalog: list providers: %w", err)
 	}
@@ -88,8 +94,24 @@ func (c *Catalog) Providers(ctx context.Context, tenant uuid.UUID, after string,
 	for i, r := range rows {
 		page[i] = Provider{
 			Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseURL: r.BaseUrl, AuthType: credential.Kind(r.AuthType), Auth: r.Auth, Imported: int(r.Imported),
-			Connected: r.Connected, Shared: r.Shared, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
+			Connected: r.Connected, Shared: r.Shared, Enabled: r.Enabled, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 		}
 	}
 	return page, more, nil
+}
+
+func (c *Catalog) listProviders(ctx context.Context, tenant uuid.UUID, enabled *bool, after string, n int32) ([]dbsqlc.ListOfferedProvidersRow, error) {
+	on := c.db.Reading(tenant, db.ListLimit)
+	if enabled == nil || !*enabled {
+		return c.q.ListOfferedProviders(ctx, on, dbsqlc.ListOfferedProvidersParams{TenantID: tenant, After: after, Offered: enabled != nil, N: n})
+	}
+	called, err := c.q.ListProviders(ctx, on, dbsqlc.ListProvidersParams{TenantID: tenant, After: after, N: n})
+	rows := make([]dbsqlc.ListOfferedProvidersRow, len(called))
+	for i, r := range called {
+		rows[i] = dbsqlc.ListOfferedProvidersRow{
+			Shared: r.Shared, Enabled: true, Slug: r.Slug, Name: r.Name, Domain: r.Domain, BaseUrl: r.BaseUrl, AuthType: r.AuthType, Auth: r.Auth,
+			Imported: r.Imported, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Connected: r.Connected,
+		}
+	}
+	return rows, err
 }

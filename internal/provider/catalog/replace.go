@@ -228,7 +228,8 @@ func inPageOrder(verbs []verb.Definition) []verb.Definition {
 
 // DeleteProvider removes a tenant's own provider and its verbs; its credentials stay. A
 // provider of the platform that it hid is visible again. What it was stays known to compare
-// imports by keys with. PROVIDER_NOT_FOUND. expect is asked about the provider before.
+// imports by keys with. PROVIDER_NOT_FOUND; INSUFFICIENT_PERMISSIONS where it is the platform's.
+// expect is asked about the provider before.
 func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug string, expect fault.Expect[Provider]) error {
 	if !verb.ValidSlug(slug) {
 		return fault.New(fault.CodeProviderNotFound, "")
@@ -258,7 +259,7 @@ func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug stri
 		case err != nil:
 			return fmt.Errorf("catalog: delete a provider: %w", err)
 		case n == 0:
-			return fault.New(fault.CodeProviderNotFound, "")
+			return c.platforms(ctx, tx, who.TenantID, slug)
 		}
 		if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: who.TenantID, Provider: slug}); err != nil {
 			return fmt.Errorf("catalog: count verbs: %w", err)

@@ -25,14 +25,15 @@ type Kept struct {
 }
 
 // Kept returns the document of a provider of the tenant's own, to import it with other settings.
-// PROVIDER_NOT_FOUND; CONFLICT where it is not kept.
+// PROVIDER_NOT_FOUND; INSUFFICIENT_PERMISSIONS where it is the platform's; CONFLICT where it is not
+// kept.
 func (c *Catalog) Kept(ctx context.Context, tenant uuid.UUID, slug string) (Kept, error) {
 	row, err := c.source(ctx, c.db.Tenant(tenant), tenant, slug)
 	switch {
 	case err != nil:
 		return Kept{}, err
 	case row.Shared:
-		return Kept{}, fault.New(fault.CodeProviderNotFound, "")
+		return Kept{}, c.platforms(ctx, c.db.Tenant(tenant), tenant, slug)
 	case row.DocumentSize == nil:
 		return Kept{}, fault.New(fault.CodeConflict, "This provider was imported before documents were kept. Import its document again, with the new values.")
 	}
@@ -77,7 +78,8 @@ func (c *Catalog) stillKept(ctx context.Context, tx pgx.Tx, st *storing) error {
 }
 
 // Rename gives a provider of the tenant's own another name, nil for the one that it has. Nothing
-// that governs calls depends on the name. PROVIDER_NOT_FOUND. expect is asked about the provider
+// that governs calls depends on the name. PROVIDER_NOT_FOUND; INSUFFICIENT_PERMISSIONS where it is
+// the platform's. expect is asked about the provider
 // before.
 func (c *Catalog) Rename(ctx context.Context, who actor.Actor, slug string, name *string, expect fault.Expect[Provider]) (p Provider, err error) {
 	if !verb.ValidSlug(slug) {
@@ -99,7 +101,7 @@ func (c *Catalog) Rename(ctx context.Context, who actor.Actor, slug string, name
 		case err != nil:
 			return fmt.Errorf("catalog: rename a provider: %w", err)
 		case n == 0: // it is the platform's
-			return fault.New(fault.CodeProviderNotFound, "")
+			return c.platforms(ctx, tx, who.TenantID, slug)
 		}
 		if p, err = c.provider(ctx, tx, who.TenantID, slug); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/fault"
@@ -48,14 +49,15 @@ func TestProviderOfThePlatformIsNotChangedByATenant(t *testing.T) {
 	p := r.operator(t)
 	_, err := p.Replace(t.Context(), provider("crm", "bearer"), nil)
 	require.NoError(t, err)
-	require.NoError(t, r.Enable(t.Context(), by(r.tenant), "crm"))
+	r.enable(t, r.tenant, "crm")
 	name := "mine"
-	_, err = r.Rename(t.Context(), by(r.tenant), "crm", &name, nil)
-	requireCode(t, err, fault.CodeProviderNotFound)
-	_, err = r.Kept(t.Context(), r.tenant, "crm")
-	requireCode(t, err, fault.CodeProviderNotFound)
-	_, err = r.Document(t.Context(), r.tenant, "crm")
-	requireCode(t, err, fault.CodeDocumentNotFound)
-	_, err = r.Document(t.Context(), r.other, "crm")
-	requireCode(t, err, fault.CodeProviderNotFound)
+	for _, tenant := range []uuid.UUID{r.tenant, r.other} { // one has enabled it
+		_, err = r.Rename(t.Context(), by(tenant), "crm", &name, nil)
+		requireCode(t, err, fault.CodeInsufficientPermissions)
+		_, err = r.Kept(t.Context(), tenant, "crm")
+		requireCode(t, err, fault.CodeInsufficientPermissions)
+		_, err = r.Document(t.Context(), tenant, "crm")
+		requireCode(t, err, fault.CodeDocumentNotFound)
+		requireCode(t, r.DeleteProvider(t.Context(), by(tenant), "crm", nil), fault.CodeInsufficientPermissions)
+	}
 }

@@ -1,6 +1,7 @@
 // Package importing takes a provider's document into a tenant's catalog: the importer reads
 // it, every server in it is checked, and the catalog stores what came of it. Credentials that
-// waited for the provider are bound to it. The API calls it. It calls no provider, but fetches the
+// waited for the provider are bound to it. Of the operator it takes providers into the platform's
+// catalog. The API and the operator's commands call it. It calls no provider, but fetches the
 // document of one.
 package importing
 
@@ -39,13 +40,16 @@ type Service struct {
 // while it is read. A small one has a lane of its own, so that it does not wait for a large one.
 type lane struct {
 	turns *turns.Turns
-	read  func(context.Context, openapi.ImportInput) (*openapi.Imported, error)
+	read  importer
 	yaml  func(source []byte, path string) (json.RawMessage, error)
 	small bool
 	// most bounds one import with its storing. The importer refuses what takes too much work
 	// long before, so only a busy machine or database reaches it.
 	most time.Duration
 }
+
+// importer makes verbs of a document.
+type importer func(context.Context, openapi.ImportInput) (*openapi.Imported, error)
 
 // Bounds of imports.
 const (
@@ -137,7 +141,7 @@ type reading struct {
 // each reads the document of an import when its turn comes, and gives it to use.
 func (s *Service) each(ctx context.Context, who actor.Actor, in openapi.ImportInput, use func(context.Context, reading) error) error {
 	return s.inTurn(ctx, who, len(in.Document), func(ctx context.Context, l lane) error {
-		read, err := s.read(ctx, l, in)
+		read, err := read(ctx, s.egress, l.read, in)
 		if err == nil {
 			err = use(ctx, read)
 		}
@@ -193,13 +197,13 @@ func later(message string, cause error) error {
 }
 
 // read reads the document and checks its servers.
-func (s *Service) read(ctx context.Context, l lane, in openapi.ImportInput) (reading, error) {
-	read, err := l.read(ctx, in)
+func read(ctx context.Context, cfg egress.Config, importer importer, in openapi.ImportInput) (reading, error) {
+	read, err := importer(ctx, in)
 	if err != nil {
 		return reading{}, err
 	}
 	for _, server := range read.Servers {
-		if err := s.egress.CheckURL(server); err != nil {
+		if err := cfg.CheckURL(server); err != nil {
 			if f := fault.As(err); f != nil {
 				return reading{}, fault.Newf(f.Code, "The server %s may not be called. %s", server, f.Message)
 			}
