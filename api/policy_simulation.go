@@ -40,6 +40,7 @@ type simulation struct {
 	RunsJudged   int              `json:"runs_judged"`
 	RunsSkipped  int              `json:"runs_skipped"`
 	Partial      bool             `json:"partial"`
+	Windows      policy.Counting  `json:"windows"`
 	Matched      int              `json:"matched"`
 	Newly        newly            `json:"newly"`
 	Unchanged    int              `json:"unchanged"`
@@ -83,7 +84,7 @@ func viewSimulation(m policy.Simulation) simulation {
 		sample = "uniform"
 	}
 	return simulation{
-		Period: period(m.Period), Sample: sample, RunsInPeriod: m.Runs, RunsJudged: m.Judged, RunsSkipped: m.Skipped, Partial: m.Partial,
+		Period: period(m.Period), Sample: sample, RunsInPeriod: m.Runs, RunsJudged: m.Judged, RunsSkipped: m.Skipped, Partial: m.Partial, Windows: m.Windows,
 		Matched: m.Matched, Unchanged: m.Unchanged, Warnings: wire.Array(m.Warnings),
 		Newly: newly{Blocked: kind(policy.Blocked), Held: kind(policy.Held), Notified: kind(policy.Notified), Allowed: kind(policy.Allowed)},
 	}

@@ -93,3 +93,18 @@ DELETE FROM policy_windows w WHERE w.tenant_id = @tenant_id AND w.series = @seri
 
 -- name: UnfilledWindowsOf :many
 SELECT series FROM policy_windows WHERE tenant_id = @tenant_id AND NOT filled AND gone_at IS NULL ORDER BY series;
+
+-- name: CountCountedRuns :one
+-- How many runs a simulation reads, @most at most; see CountedRuns.
+SELECT count(*) FROM (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.counted_at IS NOT NULL AND r.counted_at >= @since::timestamptz
+   AND r.counted_at < @until::timestamptz LIMIT @most) AS x;
+
+-- name: CountedRuns :many
+-- The runs that windows may count, as RunsForWindow has them, of a period, by when they were sent.
+SELECT r.id, r.provider, r.verb, r.risk_level, r.operation_type, r.state, r.counted_at, r.created_at, r.erased_at, (r.edited_args IS NOT NULL)::boolean AS edited,
+       (CASE WHEN @of_args::boolean THEN coalesce(r.edited_args, r.args) ELSE '' END)::text AS args, r.metadata, r.session_id, r.dry_run, r.origin,
+       r.key_id, r.agent_id, r.customer_id
+  FROM runs r
+ WHERE r.tenant_id = @tenant_id AND r.counted_at IS NOT NULL AND (r.counted_at, r.id) > (@since::timestamptz, @after::uuid) AND r.counted_at < @until::timestamptz
+   AND NOT (r.dry_run AND r.operation_type = 'read')
+ ORDER BY r.counted_at, r.id LIMIT @most;

@@ -12,6 +12,31 @@ import (
 	"github.com/google/uuid"
 )
 
+const CountCountedRuns = `-- name: CountCountedRuns :one
+SELECT count(*) FROM (SELECT FROM runs r WHERE r.tenant_id = $1 AND r.counted_at IS NOT NULL AND r.counted_at >= $2::timestamptz
+   AND r.counted_at < $3::timestamptz LIMIT $4) AS x
+`
+
+type CountCountedRunsParams struct {
+	TenantID uuid.UUID
+	Since    time.Time
+	Until    time.Time
+	Most     int32
+}
+
+// How many runs a simulation reads, @most at most; see CountedRuns.
+func (q *Queries) CountCountedRuns(ctx context.Context, db DBTX, arg CountCountedRunsParams) (int64, error) {
+	row := db.QueryRow(ctx, CountCountedRuns,
+		arg.TenantID,
+		arg.Since,
+		arg.Until,
+		arg.Most,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const CountWindows = `-- name: CountWindows :one
 SELECT count_windows($1, $2, $3::json)::json AS counted
 `
@@ -28,6 +53,93 @@ func (q *Queries) CountWindows(ctx context.Context, db DBTX, arg CountWindowsPar
 	var counted []byte
 	err := row.Scan(&counted)
 	return counted, err
+}
+
+const CountedRuns = `-- name: CountedRuns :many
+SELECT r.id, r.provider, r.verb, r.risk_level, r.operation_type, r.state, r.counted_at, r.created_at, r.erased_at, (r.edited_args IS NOT NULL)::boolean AS edited,
+       (CASE WHEN $1::boolean THEN coalesce(r.edited_args, r.args) ELSE '' END)::text AS args, r.metadata, r.session_id, r.dry_run, r.origin,
+       r.key_id, r.agent_id, r.customer_id
+  FROM runs r
+ WHERE r.tenant_id = $2 AND r.counted_at IS NOT NULL AND (r.counted_at, r.id) > ($3::timestamptz, $4::uuid) AND r.counted_at < $5::timestamptz
+   AND NOT (r.dry_run AND r.operation_type = 'read')
+ ORDER BY r.counted_at, r.id LIMIT $6
+`
+
+type CountedRunsParams struct {
+	OfArgs   bool
+	TenantID uuid.UUID
+	Since    time.Time
+	After    uuid.UUID
+	Until    time.Time
+	Most     int32
+}
+
+type CountedRunsRow struct {
+	ID            uuid.UUID
+	Provider      string
+	Verb          string
+	RiskLevel     string
+	OperationType string
+	State         string
+	CountedAt     *time.Time
+	CreatedAt     time.Time
+	ErasedAt      *time.Time
+	Edited        bool
+	Args          string
+	Metadata      []byte
+	SessionID     *string
+	DryRun        bool
+	Origin        string
+	KeyID         *uuid.UUID
+	AgentID       *uuid.UUID
+	CustomerID    *uuid.UUID
+}
+
+// The runs that windows may count, as RunsForWindow has them, of a period, by when they were sent.
+func (q *Queries) CountedRuns(ctx context.Context, db DBTX, arg CountedRunsParams) ([]CountedRunsRow, error) {
+	rows, err := db.Query(ctx, CountedRuns,
+		arg.OfArgs,
+		arg.TenantID,
+		arg.Since,
+		arg.After,
+		arg.Until,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CountedRunsRow{}
+	for rows.Next() {
+		var i CountedRunsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Provider,
+			&i.Verb,
+			&i.RiskLevel,
+			&i.OperationType,
+			&i.State,
+			&i.CountedAt,
+			&i.CreatedAt,
+			&i.ErasedAt,
+			&i.Edited,
+			&i.Args,
+			&i.Metadata,
+			&i.SessionID,
+			&i.DryRun,
+			&i.Origin,
+			&i.KeyID,
+			&i.AgentID,
+			&i.CustomerID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const DeleteWindow = `-- name: DeleteWindow :exec

@@ -83,6 +83,7 @@ type Simulation struct {
 	Sampled         bool
 	// Partial: the time was over before the sample was; what was judged is a fair part.
 	Partial   bool
+	Windows   Counting
 	Matched   int // runs that the candidate matches
 	Unchanged int
 	Newly     map[Effect]*Changed // by what the runs would come to
@@ -167,6 +168,7 @@ type simulating struct {
 	tenant        uuid.UUID
 	candidate     uuid.UUID
 	before, after *governance.Set
+	history       *governance.History                // nil where windows are in doubt
 	subjects      *simplelru.LRU[verb.Name, Subject] // nil for a verb that is gone
 	out           Simulation
 }
@@ -218,7 +220,7 @@ func (m *simulating) maskSamples(ctx context.Context) {
 	}
 }
 
-// compile makes the sets without and with the candidate.
+// compile makes the sets without and with the candidate, and counts what their windows contained.
 func (m *simulating) compile(ctx context.Context, p governance.Policy, replaces *uuid.UUID) error {
 	on := m.s.db.Reading(m.tenant, db.ScanLimit)
 	all, _, version, err := load(ctx, m.s.q, on, m.tenant)
@@ -226,6 +228,7 @@ func (m *simulating) compile(ctx context.Context, p governance.Policy, replaces 
 		return err
 	}
 	m.before = governance.Compile(version, all)
+	before := slices.Clone(all)
 	p.Mode, p.Enabled = governance.Enforce, true
 	if replaces != nil {
 		_, err := m.s.q.GetPolicy(ctx, on, dbsqlc.GetPolicyParams{TenantID: m.tenant, ID: *replaces})
@@ -239,6 +242,9 @@ func (m *simulating) compile(ctx context.Context, p governance.Policy, replaces 
 	}
 	m.candidate = p.ID
 	m.after = governance.Compile(version, append(all, p))
+	if err := m.countWindows(ctx, append(before, p)); err != nil {
+		return fmt.Errorf("policy: simulate: count windows: %w", err)
+	}
 	return nil
 }
 
@@ -310,7 +316,7 @@ func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.Runs
 	about.Customer = r.Customer
 	call := subject.Call(args, about)
 	call.Done = ctx.Done()
-	was, is := m.before.Evaluate(call), m.after.Evaluate(call)
+	was, is := m.evaluate(m.before, call), m.evaluate(m.after, call)
 	if ctx.Err() != nil {
 		return // what was not judged counts on the strict side
 	}

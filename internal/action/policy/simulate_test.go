@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -212,4 +213,63 @@ func TestASimulationShowsWhatItHasWhenTheTimeIsOver(t *testing.T) {
 	require.Less(t, m.Judged, 30)
 	require.EqualValues(t, 40, m.Runs)
 	require.Equal(t, m.Judged, m.Newly[policy.Blocked].Count)
+}
+
+// A simulation judges conditions on windows by the runs that were recorded before each, also by those
+// before the period, and by the policies as they stand and with the candidate alike.
+func TestSimulateCountsWindows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	sum := governance.Window{By: "customer_id", Per: "2h", Sum: "args.amount"}
+	draft := policy.Draft{Name: "At most 100", Action: "block", Matchers: verbs("shop:create_order"), Conditions: []governance.Condition{
+		{Window: &sum, Operator: governance.OpGreater, Value: json.RawMessage("100")},
+	}}
+	at := func(minutes int, customer, state, amount string) string {
+		when := b.now.Add(time.Duration(minutes) * time.Minute)
+		id := b.ran(t, b.ours, when, "shop:create_order", `{"amount":`+amount+`}`, `{"customer_id":"`+customer+`"}`)
+		b.exec(t, "UPDATE runs SET state = $2, sent_at = $3 WHERE id = $1", id, state, when.Add(time.Second))
+		return id.String()
+	}
+	at(-300, "c1", "executed", "90") // too long ago
+	at(-100, "c1", "executed", "60") // before the period
+	at(-50, "c1", "executed", "30")
+	at(-49, "c1", "failed", "10")
+	at(-48, "c1", "executed", "-1000")
+	over := at(-40, "c1", "outcome_unknown", "15")
+	at(-39, "c2", "executed", "100")
+	behind := at(-38, "c1", "executed", "-1")
+	from := b.now.Add(-time.Hour)
+	m := b.simulate(t, policy.Candidate{Draft: draft, From: &from})
+	require.Equal(t, policy.WindowsCounted, m.Windows)
+	require.Equal(t, 6, m.Judged)
+	require.ElementsMatch(t, []string{over, behind}, executionsOf(m.Newly[policy.Blocked]))
+	p := b.create(t, draft)
+	sum.Per = "30m"
+	m = b.simulate(t, policy.Candidate{Draft: draft, From: &from, Replaces: &p.ID})
+	require.ElementsMatch(t, []string{over, behind}, executionsOf(m.Newly[policy.Notified]))
+	m = b.simulate(t, policy.Candidate{Draft: draft, From: &from})
+	require.Equal(t, 6, m.Unchanged)
+
+	require.Equal(t, policy.NoWindows, b.simulateOther(t).Windows)
+	b.exec(t, `INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run, metadata, request_id,
+		source_addr, give_up_at, created_at, workflow_id, state, sent_at) SELECT gen_random_uuid(), $1, 'e' || n, 'e' || n, 'shop', 'create_refund', '{}', '', false,
+		'{}', '', '', now(), now(), 'w', 'executed', $2::timestamptz - interval '1 minute' FROM generate_series(1, 10000) AS n`, b.ours, b.now)
+	m = b.simulate(t, policy.Candidate{Draft: draft, From: &from, Sample: 10})
+	require.Equal(t, policy.WindowsInDoubt, m.Windows)
+	require.Equal(t, 6, m.Judged)
+}
+
+// simulateOther simulates a policy without windows, for a tenant that has none.
+func (b *bench) simulateOther(t *testing.T) policy.Simulation {
+	t.Helper()
+	m, err := b.Simulate(t.Context(), b.them, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 1})
+	require.NoError(t, err)
+	return m
+}
+
+func executionsOf(c *policy.Changed) (ids []string) {
+	for _, s := range c.Samples {
+		ids = append(ids, s.ExecutionID)
+	}
+	return ids
 }
