@@ -122,13 +122,22 @@ SELECT p.shared, p.enabled, p.slug, p.name, p.domain, p.base_url, p.auth_type, p
          WHERE s.slug = @slug AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id AND o.slug = s.slug)) p
  LIMIT 1;
 
--- Without the reports: they can be long, and only the page of one provider shows them.
+-- What the tenant can call. Without the reports: they can be long, and only the page of one
+-- provider shows them. Each half reads a page of an index.
 -- name: ListProviders :many
 SELECT p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = @tenant_id AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM visible_providers p
- WHERE p.tenant_id = @tenant_id AND p.slug > @after
+  FROM ((SELECT false AS shared, o.slug, o.name, o.domain, o.base_url, o.auth_type, o.auth, o.imported, o.created_at, o.updated_at
+           FROM providers o
+          WHERE o.tenant_id = @tenant_id AND o.slug > @after
+          ORDER BY o.slug LIMIT @n)
+        UNION ALL
+        (SELECT true, s.slug, s.name, s.domain, s.base_url, s.auth_type, s.auth, s.imported, s.created_at, s.updated_at
+           FROM enabled_providers e CROSS JOIN LATERAL (SELECT * FROM platform_providers f WHERE f.slug = e.slug LIMIT 1) s
+          WHERE e.tenant_id = @tenant_id AND e.slug > @after
+            AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id AND o.slug = e.slug)
+          ORDER BY e.slug LIMIT @n)) p
  ORDER BY p.slug
  LIMIT @n;
 

@@ -1028,10 +1028,18 @@ func (q *Queries) ListPlatformProviders(ctx context.Context, db DBTX, arg ListPl
 
 const ListProviders = `-- name: ListProviders :many
 SELECT p.shared, p.slug, p.name, p.domain, p.base_url, p.auth_type, p.auth, p.imported, p.created_at, p.updated_at,
-       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = p.tenant_id AND c.provider = p.slug
+       (p.auth_type = 'none' OR EXISTS (SELECT FROM credentials c WHERE c.tenant_id = $1 AND c.provider = p.slug
                                            AND c.status = 'active' AND c.customer_id IS NULL))::boolean AS connected
-  FROM visible_providers p
- WHERE p.tenant_id = $1 AND p.slug > $2
+  FROM ((SELECT false AS shared, o.slug, o.name, o.domain, o.base_url, o.auth_type, o.auth, o.imported, o.created_at, o.updated_at
+           FROM providers o
+          WHERE o.tenant_id = $1 AND o.slug > $2
+          ORDER BY o.slug LIMIT $3)
+        UNION ALL
+        (SELECT true, s.slug, s.name, s.domain, s.base_url, s.auth_type, s.auth, s.imported, s.created_at, s.updated_at
+           FROM enabled_providers e CROSS JOIN LATERAL (SELECT slug, name, domain, base_url, auth_type, auth, document_hash, imported, degraded, rejected, created_at, updated_at, servers, securities FROM platform_providers f WHERE f.slug = e.slug LIMIT 1) s
+          WHERE e.tenant_id = $1 AND e.slug > $2
+            AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1 AND o.slug = e.slug)
+          ORDER BY e.slug LIMIT $3)) p
  ORDER BY p.slug
  LIMIT $3
 `
@@ -1056,7 +1064,8 @@ type ListProvidersRow struct {
 	Connected bool
 }
 
-// Without the reports: they can be long, and only the page of one provider shows them.
+// What the tenant can call. Without the reports: they can be long, and only the page of one
+// provider shows them. Each half reads a page of an index.
 func (q *Queries) ListProviders(ctx context.Context, db DBTX, arg ListProvidersParams) ([]ListProvidersRow, error) {
 	rows, err := db.Query(ctx, ListProviders, arg.TenantID, arg.After, arg.N)
 	if err != nil {

@@ -79,6 +79,12 @@ func TestDatabaseRolesAreJustEnough(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
+		crm.BaseURL = "https://api.example.com"
+		_, err = platform.Import(t.Context(), catalog.Import{Provider: crm, Verbs: verbs}, true)
+		require.NoError(t, err, "it reads what it replaces")
+		offered, err := platform.Offered(t.Context(), "", 10)
+		require.NoError(t, err)
+		require.Len(t, offered, 1)
 		require.NoError(t, platform.Delete(t.Context(), "crm"))
 	}
 

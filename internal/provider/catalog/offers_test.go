@@ -78,7 +78,7 @@ func TestProvidersReadAPageOfALargePlatform(t *testing.T) {
 	_, err := r.admin.Exec(t.Context(), "SET session_replication_role = replica")
 	require.NoError(t, err)
 	_, err = r.admin.Exec(t.Context(), `INSERT INTO platform_providers SELECT (p).* FROM (
-		SELECT jsonb_populate_record(p, jsonb_build_object('slug', 'm' || lpad(n::text, 6, '0'))) AS p
+		SELECT jsonb_populate_record(p, jsonb_build_object('slug', 'm' || lpad(n::text, 6, '0'), 'name', repeat('n', 1000))) AS p
 		  FROM platform_providers p, generate_series(1, $1::integer) n WHERE p.slug = 'crm') made`, offered)
 	require.NoError(t, err)
 	_, err = r.admin.Exec(t.Context(), `INSERT INTO enabled_providers (tenant_id, slug, enabled_at)
