@@ -64,6 +64,7 @@ func TestConformance(t *testing.T) {
 	j.keys()
 	j.users()
 	j.providers()
+	j.offers(s.DatabaseURL)
 	j.credentials()
 	j.catalog()
 	j.runs()
@@ -145,8 +146,6 @@ func outOfReach(what, answer string) bool {
 		return true // that takes hundreds of callers with a valid token at once; account has tests
 	case what == "POST /v1/auth/change-password 409 CONFLICT":
 		return true // that takes a race; account has tests
-	case code == "PROVIDER_DOCUMENT_NOT_FOUND":
-		return true // the provider is the platform's, or older than documents are kept; api has tests of it
 	case what == "PATCH /v1/policies/{id} 409 CONFLICT":
 		return true // that takes five other changes, each between a reading and a writing
 	case what == "POST /v1/providers 413 PAYLOAD_TOO_LARGE":
