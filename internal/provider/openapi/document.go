@@ -10,10 +10,11 @@ import (
 )
 
 // Limits on a document. GitHub's nests 21 levels deep and Stripe's 26; GitHub's
-// has a quarter of a million values. The rest is room: a value takes up to 100 bytes of
-// memory, and two in the file.
+// has a quarter of a million values, which take 40 MB. The rest is room: one of 25 MB without spaces
+// has a million values, which take 200 MB. Only one that is made to take more reaches the limits.
 const (
 	maxDocumentValues = 4_000_000
+	maxTreeBytes      = 400 << 20
 	maxRefHops        = 32
 )
 

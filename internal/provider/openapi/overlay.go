@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 
+	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/overlay"
 )
@@ -23,8 +24,9 @@ func (w *work) overlay(raw json.RawMessage, root map[string]any) (unused []strin
 		return nil, invalid(details)
 	}
 	limit := (w.limit - w.spent) / 2
+	room := (maxTreeBytes - w.tree) / exactjson.BytesOfObject // each value may be an object
 	list, f := o.Apply(root, overlay.Limits{
-		Work: limit, Values: max(maxDocumentValues-w.values, 0), More: func() bool { return w.ctx.Err() == nil },
+		Work: limit, Values: max(min(maxDocumentValues-w.values, room), 0), More: func() bool { return w.ctx.Err() == nil },
 	})
 	switch {
 	case !w.spend(1): // the caller has left

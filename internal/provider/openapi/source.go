@@ -133,7 +133,8 @@ func (w *work) checkShape(raw []byte, path string) error {
 	if depth > exactjson.MaxDepth {
 		return fault.Invalid(path, "depth", "The document is nested too deeply.")
 	}
-	if w.values += values; w.values > maxDocumentValues {
+	w.tree += exactjson.TreeBytes(raw)
+	if w.values += values; w.values > maxDocumentValues || w.tree > maxTreeBytes {
 		return fault.Invalid(path, "size", "The document has too many values.")
 	}
 	return nil

@@ -36,6 +36,7 @@ type work struct {
 	bytes  int // that the import may store
 	small  bool
 	values int // in what was read
+	tree   int // bytes of memory that these take
 	read   int // bytes of JSON that were read
 	yaml   int // bytes of YAML that were read
 	// unchecked: the document was not part of a body that was checked.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/openapi"
 )
@@ -67,6 +68,20 @@ func TestImportCountsWhatOperationsUseAgain(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 		})
 	}
+}
+
+// Objects take the most memory, so a document has fewer of them than of other values.
+func TestImportRefusesDocumentsThatTakeTooMuchMemory(t *testing.T) {
+	t.Parallel()
+	const most = 400 << 20 / exactjson.BytesOfObject
+	with := func(objects int) openapi.ImportInput {
+		return openapi.ImportInput{Slug: "shop", Document: []byte(`{"openapi":"3.1.0","servers":[{"url":"https://a.example"}],"paths":{},"x":[` + strings.Repeat(`{},`, objects) + `{}]}`)}
+	}
+	_, err := openapi.Import(t.Context(), with(most))
+	require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+	require.Equal(t, []fault.Detail{{Path: "/openapi", Rule: "size", Message: "The document has too many values."}}, fault.As(err).Details)
+	_, err = openapi.Import(t.Context(), with(most/2))
+	require.NoError(t, err)
 }
 
 // A small document runs beside a large one, so it must not take as long.
