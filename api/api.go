@@ -80,6 +80,9 @@ type Deps struct {
 	AgentSessions AgentSessions
 	// Sandboxes evaluate the programs that cut results.
 	Sandboxes Sandboxes
+	// Frugal has the process use less memory until done is called. It is called for each body and
+	// document that is large. Nil changes nothing.
+	Frugal func() (done func())
 }
 
 // Server serves the API.
@@ -109,7 +112,7 @@ func New(d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{deps: d, parameters: parameters, uploads: newUploads(), bodies: newBodies(), answers: newAnswers(), exports: make(chan struct{}, exportsAtOnce)}
+	s := &Server{deps: d, parameters: parameters, uploads: newUploads(d.Frugal), bodies: newBodies(), answers: newAnswers(), exports: make(chan struct{}, exportsAtOnce)}
 	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, d.Addresses, s.router())
 	return s, nil
 }

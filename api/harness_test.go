@@ -136,7 +136,7 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	safe, err := vault.Open(vault.Deps{DB: s.db.Pool, KMS: kms, CheckURL: egress.Config{}.CheckURL})
 	require.NoError(t, err)
-	importer, err := importing.New(egress.Config{}, shelf, safe)
+	importer, err := importing.New(egress.Config{}, importing.Deps{Catalog: shelf, Vault: safe})
 	require.NoError(t, err)
 	signer, err := chain.NewSigner(bytes.Repeat([]byte{7}, 32))
 	require.NoError(t, err)

@@ -109,6 +109,7 @@ func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportI
 	if err := strictjson.Decode(body, &b, importOptions()); err != nil {
 		return openapi.ImportInput{}, err
 	}
+	c.DropBody() // the document is a copy
 	in, err := b.input(file)
 	if err == nil && b.OpenAPIURL != nil {
 		err = s.fetchDocument(ctx, c, &in, *b.OpenAPIURL)

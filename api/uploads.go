@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"time"
 
 	"agentruntime/api/wire"
@@ -26,10 +25,18 @@ const (
 )
 
 // uploads lets large bodies into memory, a few at a time, at most one of each tenant.
-type uploads struct{ turns *turns.Turns }
+type uploads struct {
+	turns *turns.Turns
+	// frugal has the process use less memory for more time until done is called. After the last one it
+	// gives back what large documents took: the runtime would keep it for a while.
+	frugal func() (done func())
+}
 
-func newUploads() *uploads {
-	return &uploads{turns.New(turns.Config{Slots: uploadsAtOnce, Share: 1, Wait: uploadWait, Each: uploadsEach, Most: uploadsMost})}
+func newUploads(frugal func() (done func())) *uploads {
+	if frugal == nil {
+		frugal = func() func() { return func() {} }
+	}
+	return &uploads{turns.New(turns.Config{Slots: uploadsAtOnce, Share: 1, Wait: uploadWait, Each: uploadsEach, Most: uploadsMost}), frugal}
 }
 
 // enter waits until the body of the call may be read, and returns what to do after the call.
@@ -46,11 +53,17 @@ func (u *uploads) enter(ctx context.Context, c *wire.Call) (leave func(), err er
 	if err != nil {
 		return nil, err
 	}
+	done := func() {}
+	if c.Request.ContentLength > smallUpload {
+		done = u.frugal()
+	}
 	return func() {
-		// A small body of unknown length gets no collection.
-		if size := c.DropBody(); size > smallUpload {
-			collect()
+		// A body of unknown length is mostly small, and then nothing is collected.
+		c.DropBody()
+		if c.Request.ContentLength < 0 && c.BodySize() > smallUpload {
+			done = u.frugal()
 		}
+		done()
 		free()
 	}, nil
 }
@@ -63,14 +76,11 @@ func (u *uploads) room(ctx context.Context, c *wire.Call, size int64) error {
 	}
 	free, err := u.turn(ctx, c)
 	if err == nil {
-		c.After(func() { collect(); free() })
+		done := u.frugal()
+		c.After(func() { done(); free() })
 	}
 	return err
 }
-
-// collect gives back what a large document took. It is not needed again soon, and the runtime
-// would keep it for a while.
-func collect() { debug.FreeOSMemory() }
 
 func (u *uploads) turn(ctx context.Context, c *wire.Call) (free func(), err error) {
 	free, err = u.turns.Take(ctx, c.Actor.TenantID.String())

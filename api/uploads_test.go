@@ -26,7 +26,7 @@ func upload(tenant uuid.UUID, size int64) *wire.Call {
 func TestUploadsWaitBeforeTheirBodyIsRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u, a, b, c := newUploads(), uuid.New(), uuid.New(), uuid.New()
+		u, a, b, c := newUploads(nil), uuid.New(), uuid.New(), uuid.New()
 		leaveA, err := u.enter(t.Context(), upload(a, bodyUpload))
 		require.NoError(t, err)
 		leaveB, err := u.enter(t.Context(), upload(b, -1)) // of unknown size
@@ -58,7 +58,7 @@ func TestUploadsWaitBeforeTheirBodyIsRead(t *testing.T) {
 func TestUploadsBeyondTheLineAreRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		u, a := newUploads(), uuid.New()
+		u, a := newUploads(nil), uuid.New()
 		_, err := u.enter(t.Context(), upload(a, bodyUpload))
 		require.NoError(t, err)
 		refused := make(chan error, uploadsEach)

@@ -56,7 +56,7 @@ func (c *Call) readBody(limit int64, kinds ...string) error {
 	}
 	// The deadline would end the call later: the server reads on to see the caller leave.
 	_ = paced.control.SetReadDeadline(time.Time{})
-	c.body = body
+	c.body, c.bodySize = body, len(body)
 	return nil
 }
 
@@ -100,12 +100,11 @@ func (c *Call) SkipBody(limit int64) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c.Request.Body, limit)) // the call has failed anyway
 }
 
-// DropBody lets go of the body that was read, and returns how many bytes it had.
-func (c *Call) DropBody() int {
-	size := len(c.body)
-	c.body = nil
-	return size
-}
+// DropBody lets go of the body that was read. Who has taken a large one apart needs it no longer.
+func (c *Call) DropBody() { c.body = nil }
+
+// BodySize returns how many bytes the body that was read has, or had.
+func (c *Call) BodySize() int { return c.bodySize }
 
 func tooLarge(limit int64) error {
 	return fault.Newf(fault.CodePayloadTooLarge, "The request body may have at most %d bytes.", limit)

@@ -46,8 +46,9 @@ type Call struct {
 	// rate is what an authenticated request has found; nil before.
 	rate *rate.State
 
-	w    http.ResponseWriter
-	body []byte
+	w        http.ResponseWriter
+	body     []byte
+	bodySize int // of the body that was read, also when it was dropped
 	// params are path parameters that SetParam has set.
 	params map[string]string
 	// streamed is set once the handler writes the response itself; see Stream.

@@ -96,7 +96,7 @@ func (b *bench) vault(t *testing.T) *vault.Vault {
 
 func (b *bench) importShop(t *testing.T, slug string) {
 	t.Helper()
-	importer, err := importing.New(egress.Config{}, b.catalog, b.vault(t))
+	importer, err := importing.New(egress.Config{}, importing.Deps{Catalog: b.catalog, Vault: b.vault(t)})
 	require.NoError(t, err)
 	_, err = importer.Import(t.Context(), by(b.ours), openapi.ImportInput{Slug: slug, Name: "Shop", Domain: "commerce", Document: sandbox.Document("https://shop.example.com")})
 	require.NoError(t, err)

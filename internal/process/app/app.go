@@ -35,6 +35,7 @@ import (
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/process/config"
+	"agentruntime/internal/process/memory"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/httpcall"
 	"agentruntime/internal/provider/modelprovider"
@@ -305,7 +306,7 @@ func (a *App) buildAPI() error {
 	if err != nil {
 		return err
 	}
-	importer, err := importing.New(egress.Config{AllowLoopback: a.cfg.AllowLoopback}, a.catalog, a.vault)
+	importer, err := importing.New(egress.Config{AllowLoopback: a.cfg.AllowLoopback}, importing.Deps{Catalog: a.catalog, Vault: a.vault, Frugal: memory.Frugal})
 	if err != nil {
 		return err
 	}
@@ -338,6 +339,7 @@ func (a *App) buildAPI() error {
 		Customers:  a.customers,
 		Facts:      a.facts,
 		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools, Sandboxes: a.programs,
+		Frugal: memory.Frugal,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)

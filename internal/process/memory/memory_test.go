@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"testing"
 
@@ -55,4 +56,44 @@ func TestTuneLeavesWhatTheEnvironmentSays(t *testing.T) {
 	Tune(slog.New(slog.DiscardHandler))
 	require.Equal(t, percent, debug.SetGCPercent(100))
 	require.Less(t, debug.SetMemoryLimit(-1), int64(math.MaxInt64))
+}
+
+// Not parallel: the collector is the process's.
+func TestFrugalEndsWithTheLastThatAskedForIt(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	percentIs := func(want int) {
+		t.Helper()
+		got := debug.SetGCPercent(want)
+		require.Equal(t, want, got)
+	}
+	for usual, during := range map[int]int{percent: frugalPercent, 100: frugalPercent, 20: 20, -1: -1} {
+		debug.SetGCPercent(usual)
+		first := Frugal()
+		percentIs(during)
+		second := Frugal()
+		first()
+		first() // a second call does nothing
+		percentIs(during)
+		second()
+		percentIs(usual)
+	}
+}
+
+// Not parallel: the collector is the process's.
+func TestFrugalGivesMemoryBack(t *testing.T) {
+	before := debug.SetGCPercent(percent)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	const size = 64 << 20
+	done := Frugal()
+	large := make([]byte, size)
+	for i := 0; i < size; i += 4096 {
+		large[i] = 1
+	}
+	var with, without runtime.MemStats
+	runtime.ReadMemStats(&with)
+	runtime.KeepAlive(large)
+	done()
+	runtime.ReadMemStats(&without)
+	require.Less(t, without.Sys-without.HeapReleased, with.Sys-with.HeapReleased-size/2)
 }

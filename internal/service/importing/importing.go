@@ -46,6 +46,8 @@ type lane struct {
 	// most bounds one import with its storing. The importer refuses what takes too much work
 	// long before, so only a busy machine or database reaches it.
 	most time.Duration
+	// frugal has the process use less memory during a turn.
+	frugal func() (done func())
 }
 
 // importer makes verbs of a document.
@@ -61,14 +63,28 @@ const (
 	retryLater = 10 * time.Second
 )
 
+// Deps are the collaborators of a Service.
+type Deps struct {
+	Catalog *catalog.Catalog
+	Vault   *vault.Vault
+	// Frugal has the process use less memory until done is called. It is called for each turn of a
+	// large document. Nil changes nothing.
+	Frugal func() (done func())
+}
+
 // New builds a Service. Catalog and vault are required; cfg says which servers calls may go to.
-func New(cfg egress.Config, c *catalog.Catalog, credentials *vault.Vault) (*Service, error) {
-	if c == nil || credentials == nil {
+func New(cfg egress.Config, d Deps) (*Service, error) {
+	if d.Catalog == nil || d.Vault == nil {
 		return nil, errors.New("importing: a catalog and a vault are required")
 	}
+	usual := func() func() { return func() {} }
+	if d.Frugal == nil {
+		d.Frugal = usual
+	}
 	return &Service{
-		catalog: c, credentials: credentials, egress: cfg, client: egress.NewClient(cfg),
-		small: lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, smallTime}, large: lane{newTurns(), openapi.Import, openapi.YAML, false, largeTime},
+		catalog: d.Catalog, credentials: d.Vault, egress: cfg, client: egress.NewClient(cfg),
+		small:     lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, smallTime, usual},
+		large:     lane{newTurns(), openapi.Import, openapi.YAML, false, largeTime, d.Frugal},
 		fetchTime: fetchTime, oneFetchTime: oneFetchTime,
 	}, nil
 }
@@ -181,6 +197,7 @@ func (l lane) do(ctx context.Context, who actor.Actor, work func(context.Context
 		return err
 	}
 	defer free()
+	defer l.frugal()()
 	limited, stop := context.WithTimeout(ctx, l.most)
 	defer stop()
 	err = work(limited, l)

@@ -48,7 +48,7 @@ func newServiceWith(t *testing.T, db testkit.DB, reach egress.Config) (*importin
 	require.NoError(t, err)
 	safe, err := vault.Open(vault.Deps{DB: db.Pool, KMS: kms, CheckURL: egress.Config{}.CheckURL})
 	require.NoError(t, err)
-	s, err := importing.New(reach, c, safe)
+	s, err := importing.New(reach, importing.Deps{Catalog: c, Vault: safe})
 	require.NoError(t, err)
 	return s, c, who
 }
