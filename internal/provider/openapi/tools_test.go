@@ -43,11 +43,17 @@ func requireTools(t *testing.T, slug string, verbs []verb.Definition) (over int)
 	return over
 }
 
+// A fourth of the verbs, because the race detector makes this slow. `make corpus` takes all of 300 documents.
 func TestStripesVerbsAreToolsOfEveryMaker(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(stripeModule(t), "embedded", "openapi", "spec3.json"))
 	require.NoError(t, err)
 	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "stripe", Document: raw})
 	require.NoError(t, err)
-	require.Zero(t, requireTools(t, "stripe", im.Verbs))
+	var some []verb.Definition
+	for i := 0; i < len(im.Verbs); i += 4 {
+		some = append(some, im.Verbs[i])
+	}
+	require.Greater(t, len(some), 100)
+	require.Zero(t, requireTools(t, "stripe", some))
 }
