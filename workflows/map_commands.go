@@ -36,7 +36,7 @@ func (m *mapRun) obey(ctx workflow.Context, commands []stepmachine.Command) {
 		case stepmachine.AwaitEvent:
 			m.await(c)
 		case stepmachine.StopAwaiting:
-			m.stopAwaiting(c)
+			m.stopAwaiting(ctx, c)
 		case stepmachine.StopCall:
 			m.stopCall(c)
 		case stepmachine.AskApproval:

@@ -77,10 +77,14 @@ type mapRun struct {
 	shown   flow.MapShow
 	// waits were not yet written. places is how far the events are read that each asks for; looked
 	// and counted are about signals.
-	waits   []stepmachine.Command
-	places  map[string]string
-	looked  int64
-	counted flow.MapSignals
+	waits []stepmachine.Command
+	// stops are waits that have ended, and whose rows are there. unwritten: one has ended since the
+	// last write.
+	stops     []stoppedWait
+	unwritten bool
+	places    map[string]string
+	looked    int64
+	counted   flow.MapSignals
 	// told are the last waits that others were told of.
 	told []string
 	// wrote: a call may have changed something.
@@ -114,6 +118,9 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 		m.seq, m.places, m.wrote, m.told = m.in.Carried.Seq, m.in.Carried.Places, m.in.Carried.Wrote, m.in.Carried.Told
 		m.state, err = decodeState(m.in.Carried.State)
 		commands = m.in.Carried.Open
+		for _, c := range m.in.Carried.Stopped {
+			m.stops = append(m.stops, stoppedWait{command: c}) // in a task of the history before
+		}
 		m.nudged = true // the history before may have been told and not looked
 	case begun.Again != nil:
 		if m.state, err = decodeState(begun.State); err == nil {
@@ -143,12 +150,12 @@ func (m *mapRun) step(ctx workflow.Context) error {
 	if paused, err := m.pace(ctx); paused || err != nil {
 		return err
 	}
-	unwritten := func() bool { return m.busy == 0 && len(m.queue) == 0 && !m.isShown() }
-	if unwritten() {
+	writes := func() bool { return m.busy == 0 && len(m.queue) == 0 && !m.isShown() }
+	if writes() {
 		return m.show(ctx)
 	}
 	// A call that waits for people for weeks makes a history long, and no event.
-	due := func() bool { return len(m.queue) > 0 || m.nudged || unwritten() || m.mayContinue(ctx) }
+	due := func() bool { return len(m.queue) > 0 || m.nudged || writes() || m.mayContinue(ctx) }
 	if err := workflow.Await(ctx, due); err != nil {
 		return err
 	}
@@ -263,7 +270,7 @@ func (m *mapRun) show(ctx workflow.Context) error {
 
 // isShown reports whether there is nothing to write.
 func (m *mapRun) isShown() bool {
-	return len(m.written) == 0 && len(m.waits) == 0 && m.counted == m.signals() && m.same(flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor})
+	return len(m.written) == 0 && len(m.waits) == 0 && !m.unwritten && m.counted == m.signals() && m.same(flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor})
 }
 
 // same reports whether this is what was shown last. An execution that runs is shown so from its
@@ -337,6 +344,9 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 	}
 	in := m.in
 	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Places: m.places, Wrote: m.wrote, Told: m.told}
+	for _, s := range m.stops {
+		in.Carried.Stopped = append(in.Carried.Stopped, s.command)
+	}
 	for _, key := range m.keys {
 		in.Carried.Open = append(in.Carried.Open, m.open[key])
 	}

@@ -12,9 +12,17 @@ import (
 
 func waitKey(path string) string { return "await " + path }
 
+// stoppedWait is a wait for events that has ended in a workflow task.
+type stoppedWait struct {
+	command stepmachine.StopAwaiting
+	// task is how long the history was in that task.
+	task int
+}
+
 // await has the rows say what the step waits for. Then the loop looks for events that came before.
 func (m *mapRun) await(c stepmachine.AwaitEvent) {
 	m.keep(waitKey(c.Ref.String()), c)
+	m.stops = slices.DeleteFunc(m.stops, func(s stoppedWait) bool { return s.command.Ref == c.Ref })
 	if c.Since.Equal(m.state.Began) {
 		c.Since = time.Time{} // the trigger: the rows know it more exactly than this clock
 	}
@@ -22,11 +30,25 @@ func (m *mapRun) await(c stepmachine.AwaitEvent) {
 	m.nudged = true
 }
 
-// stopAwaiting takes that back.
-func (m *mapRun) stopAwaiting(c stepmachine.StopAwaiting) {
+// stopAwaiting takes that back. The row goes with a write of a later workflow task: this one may be
+// lost with the event that it has read, and its repeat finds the event by the row.
+func (m *mapRun) stopAwaiting(ctx workflow.Context, c stepmachine.StopAwaiting) {
 	m.answered(waitKey(c.Ref.String()))
 	delete(m.places, c.Ref.String())
-	m.waits = append(m.waits, c)
+	m.stops = append(m.stops, stoppedWait{c, workflow.GetInfo(ctx).GetCurrentHistoryLength()})
+	m.unwritten = true
+}
+
+// takeStops returns what ended in workflow tasks before this one.
+func (m *mapRun) takeStops(ctx workflow.Context) (due []stepmachine.Command) {
+	task := workflow.GetInfo(ctx).GetCurrentHistoryLength()
+	m.stops = slices.DeleteFunc(m.stops, func(s stoppedWait) bool {
+		if s.task < task {
+			due = append(due, s.command)
+		}
+		return s.task < task
+	})
+	return due
 }
 
 // signals counts the signals that the machine knows.
@@ -38,7 +60,7 @@ func (m *mapRun) signals() flow.MapSignals {
 // the other, so that a late one takes back nothing. Calls write beside it.
 func (m *mapRun) takeAll(ctx workflow.Context) flow.MapWrites {
 	w := m.takeWrites(ctx)
-	w.Waits, m.waits = m.waits, nil
+	w.Waits, m.waits, m.unwritten = append(m.takeStops(ctx), m.waits...), nil, false
 	if now := m.signals(); now != m.counted {
 		w.Signals, m.counted = &now, now
 	}

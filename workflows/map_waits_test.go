@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,7 +62,39 @@ func TestMapRunLooksForEventsThatCameBefore(t *testing.T) {
 	}
 	w.run(nil)
 	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
-	require.Equal(t, []string{"/steps/0", "/steps/1"}, asked)
+	require.Equal(t, []string{"/steps/0", "/steps/0", "/steps/1"}, asked, "the task that ended the first wait may be lost")
+}
+
+// A worker may die after its task has written what it did with an event. The repeat of the task finds
+// the event by the wait, so the wait is taken back by a later task, or by a later history.
+func TestMapRunTakesAWaitBackInALaterTask(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int{"in a later task": 10, "in a later history": 20_000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newMapWorld(t, `[{"id":"w","type":"wait","event":{"type":"custom.paid"}},{"id":"s","type":"verb","verb":"shop:ship","args":{}},
+				{"id":"v","type":"wait","event":{"type":"custom.paid"}}]`)
+			var asked [][]string
+			w.events = func() (arrived []stepmachine.EventArrived) {
+				asked = append(asked, slices.Clone(w.waits))
+				for _, path := range w.waits {
+					arrived = append(arrived, arrives(path, "evt_1", `{}`))
+				}
+				return arrived
+			}
+			w.answers["shop:ship"] = func(int) flow.MapCallEnd {
+				require.Equal(t, []string{"/steps/0"}, w.waits)
+				w.env.SetCurrentHistoryLength(length)
+				return executed(`{}`)
+			}
+			for next := (&flow.MapInput{}); next != nil; {
+				next = w.history(*next, nil)
+			}
+			require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+			require.Equal(t, []string{"/steps/0"}, asked[0])
+			require.Equal(t, []string{"/steps/2"}, asked[len(asked)-1])
+		})
+	}
 }
 
 // otherMap has a step start another Map, which is as far as at says, at its nth look.

@@ -26,6 +26,7 @@ func TestRunsEachPartKilledKeepPromises(t *testing.T) {
 	}
 	c.lookUpFirst()
 	require.Empty(t, violations(c.do(strike{victims: []string{victimWorker}, points: lookupPoints(), verbs: []string{verbLooked}})))
+	c.requireEventKept()
 	require.Empty(t, c.recheck())
 }
 

@@ -113,7 +113,7 @@ func (g *gate) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 }
 
 // callInDatabase reads whose run it is: the workflow's that makes it as a step, otherwise
-// the caller's by its execution id.
+// the caller's by its execution id. For an execution of a Map it is that itself.
 func callInDatabase(url string) func(context.Context, string) string {
 	return func(ctx context.Context, run string) (call string) {
 		conn, err := pgx.Connect(ctx, url)
@@ -121,7 +121,8 @@ func callInDatabase(url string) func(context.Context, string) string {
 			return "" // the database was killed, and with it all that is to be stopped
 		}
 		defer conn.Close(ctx)
-		if conn.QueryRow(ctx, `SELECT coalesce(parent_id, execution_id) FROM runs WHERE id = $1`, run).Scan(&call) != nil {
+		if conn.QueryRow(ctx, `SELECT coalesce(parent_id, execution_id) FROM runs WHERE id = $1
+			UNION ALL SELECT execution_id FROM map_executions WHERE id = $1`, run).Scan(&call) != nil {
 			return ""
 		}
 		return call

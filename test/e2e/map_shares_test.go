@@ -65,3 +65,34 @@ func TestMapWritesBesideABranchWhoseCallLasts(t *testing.T) {
 		require.Equal(t, "completed", endOf(t, tenant, path).Status)
 	})
 }
+
+// The same where a policy looks something up for the slow call. The look-up is answered when the write
+// of the other branch has come.
+func TestMapWritesBesideABranchWhoseLookupLasts(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		tenant.User.NewPolicy(t, rig.Policy("the thing is looked up", "block", "gate:create_thing", map[string]any{
+			"lookups": []any{map[string]any{"name": "thing", "verb": "gate:get_thing", "args": map[string]any{"id": "lookup", "mode": modeHold}}},
+			"conditions": []any{
+				map[string]any{"field": "args.id", "operator": "equals", "value": "looked"},
+				map[string]any{"field": "lookup.thing.id", "operator": "equals", "value": "nothing"},
+			},
+		}))
+		trigger := publish(t, tenant, "Slow look-up beside quick", `[{"id":"both","type":"parallel","branches":[
+			{"id":"slow","steps":[{"id":"s","type":"verb","verb":"gate:create_thing","args":{"id":"looked"}}]},
+			{"id":"quick","steps":[{"id":"w","type":"wait","for":"1s"},{"id":"q","type":"verb","verb":"gate:create_thing","args":{"id":"quick"}}]}]}]`)
+		path := startMap(t, tenant, trigger, map[string]any{})
+		require.Equal(t, "lookup", g.awaitArrival(t))
+		rig.Until(t, arriveLimit, "the write comes while the look-up is open", func() bool { return len(g.of("quick")) > 0 })
+		e := mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK)
+		for _, step := range e.Steps {
+			if step.ID == "s" {
+				require.Equal(t, "running", step.Status, "the look-up was not given up before")
+			}
+		}
+		g.open()
+		require.Equal(t, "completed", endOf(t, tenant, path).Status)
+	})
+}

@@ -89,6 +89,8 @@ type MapCarried struct {
 	// Seq is the number of the next record of a step. Places is how far events were read.
 	Seq    int               `json:"seq"`
 	Places map[string]string `json:"places,omitempty"`
+	// Stopped are waits that have ended, and whose rows are there.
+	Stopped []stepmachine.StopAwaiting `json:"stopped,omitempty"`
 	// Wrote: a call may have changed something.
 	Wrote bool `json:"wrote,omitempty"`
 	// Told are the last waits that others were told of.
