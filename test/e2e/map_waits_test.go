@@ -78,6 +78,7 @@ func TestSignalIsKeptUntilAStepUsesIt(t *testing.T) {
 			{"id":"out","type":"transform","expr":["${steps.first.output.data}","${steps.second.output.data.n}","${steps.second.output.type}"]}]`)
 		path := startMap(t, tenant, trigger, map[string]any{})
 		waitsIn(t, tenant, path, "first")
+		require.Contains(t, string(tenant.User.Do(http.MethodGet, path, nil).Body), `"output":null,`, "there is none yet")
 		// The second step does not wait yet, and its filter refuses the first of these.
 		require.Equal(t, http.StatusOK, signal(t, tenant, path, "second", map[string]any{"yes": false, "n": 1}).Status)
 		require.Equal(t, http.StatusOK, signal(t, tenant, path, "second", map[string]any{"yes": true, "n": 2}).Status)
