@@ -45,15 +45,16 @@ func onPlatform(ctx context.Context, do func(*app.Platform) error) error {
 	return readable(do(p))
 }
 
-// readable returns the error with the details of a refusal, one to a line.
+// readable returns the error with the details of a refusal, one to a line. They may have names of
+// the document, so what steers a terminal is left out.
 func readable(err error) error {
 	f := fault.As(err)
 	if f == nil {
 		return err
 	}
-	lines := []string{f.Message}
+	lines := []string{line(f.Message)}
 	for _, d := range f.Details {
-		lines = append(lines, "  "+strings.TrimSpace(d.Path+" "+d.Message))
+		lines = append(lines, "  "+strings.TrimSpace(line(d.Path+" "+d.Message)))
 	}
 	return errors.New(strings.Join(lines, "\n"))
 }

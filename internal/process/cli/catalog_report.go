@@ -69,10 +69,10 @@ func list[T any](r *report, name string, entries []T, total int, text func(T) st
 
 // line returns a text of a document as one line, without characters that steer a terminal.
 func line(s string) string {
-	return strings.Map(func(c rune) rune {
+	return strings.TrimRight(strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return ' '
 		}
 		return c
-	}, s)
+	}, s), " ")
 }

@@ -24,7 +24,7 @@ func file(t *testing.T, text string) string {
 }
 
 const shopDocument = `openapi: 3.1.0
-info: {title: "The\nShop", version: "1"}
+info: {title: "The\nShop\a", version: "1"}
 servers: [{url: "https://api.shop.test/v1"}]
 components: {securitySchemes: {key: {type: http, scheme: bearer}}}
 security: [{key: []}]
@@ -113,6 +113,7 @@ func TestCatalogCommandsSayWhatIsWrong(t *testing.T) {
 		"unknown rule":           {with("--rules", file(t, "- {match: {verb: x}, risk: low}\n")), "  /rules/0/risk"},
 		"settings are no object": {with("--settings", file(t, "[]")), "the settings are an object"},
 		"unknown setting":        {with("--settings", file(t, "base_ur: x\n")), "  /base_ur"},
+		"name that steers":       {with("--settings", file(t, `"\e[31m": 1`)), "  / [31m"},
 		"document in settings":   {with("--settings", file(t, "openapi: {}\n")), "Give one document"},
 		"name twice":             {with("--settings", file(t, "{\"name\": \"a\", \"name\": \"b\"}")), "name"},
 		"two files":              {[]string{"import", good, good}, "name one document"},
@@ -122,6 +123,7 @@ func TestCatalogCommandsSayWhatIsWrong(t *testing.T) {
 	} {
 		_, err := run(t, nil, append([]string{"catalog"}, tt.args...)...)
 		require.ErrorContains(t, err, tt.want, name)
+		require.NotContains(t, err.Error(), "\x1b", name)
 	}
 	out, err := run(t, nil, "catalog", "list")
 	require.NoError(t, err)
