@@ -94,7 +94,7 @@ unless --accept is given.`,
 					return err
 				}
 				if refused {
-					return errors.New(fault.As(err).Message + " Repeat the command with --accept.") //nolint:revive // it ends what a person reads
+					return errors.New(fault.As(err).Message + " Repeat the command with --accept.")
 				}
 				return nil
 			})

@@ -36,19 +36,23 @@ func (f *importFlags) define(set *pflag.FlagSet) {
 
 // read returns the import of a file with the settings.
 func (f *importFlags) read(stdin io.Reader, file string) (openapi.ImportInput, error) {
-	members := map[string]json.RawMessage{}
+	members := map[string]any{}
 	if f.settings != "" {
 		raw, err := readMember(f.settings)
 		if err != nil {
 			return openapi.ImportInput{}, err
 		}
-		if json.Unmarshal(raw, &members) != nil || members == nil {
+		var given map[string]json.RawMessage
+		if json.Unmarshal(raw, &given) != nil || given == nil {
 			return openapi.ImportInput{}, fmt.Errorf("%s: the settings are an object with members of POST /v1/providers", f.settings)
+		}
+		for name, value := range given {
+			members[name] = value
 		}
 	}
 	for name, value := range map[string]string{"slug": f.slug, "name": f.name, "domain": f.domain, "base_url": f.baseURL, "root": f.root} {
 		if value != "" {
-			members[name] = text(value)
+			members[name] = value
 		}
 	}
 	if f.auth != "" {
@@ -75,19 +79,14 @@ func (f *importFlags) read(stdin io.Reader, file string) (openapi.ImportInput, e
 	return api.ReadImport(body, document)
 }
 
-func text(s string) json.RawMessage {
-	raw, _ := json.Marshal(s) // a string always has a JSON form
-	return raw
-}
-
 // authOf returns the auth of TYPE or TYPE:IN:NAME.
-func authOf(s string) json.RawMessage {
+func authOf(s string) map[string]string {
 	kind, where, has := strings.Cut(s, ":")
 	if !has {
-		return json.RawMessage(`{"type":` + string(text(kind)) + `}`)
+		return map[string]string{"type": kind}
 	}
 	in, name, _ := strings.Cut(where, ":")
-	return json.RawMessage(`{"type":` + string(text(kind)) + `,"in":` + string(text(in)) + `,"name":` + string(text(name)) + `}`)
+	return map[string]string{"type": kind, "in": in, "name": name}
 }
 
 // readMember reads a file of JSON or YAML.

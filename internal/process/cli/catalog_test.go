@@ -59,8 +59,10 @@ func TestCatalogCommandsStoreListAndRemove(t *testing.T) {
 	// What governs calls is accepted first. Settings come from a file, and flags before it.
 	rules := file(t, "- {match: {verb: create_order}, risk_level: high}\n")
 	settings := file(t, `{"slug": "other", "name": "Renamed", "strict": false}`)
-	change := []string{"import", "-", "--slug", "shop", "--settings", settings, "--rules", rules, "--auth", "api_key:header:X-Key", "--overlay",
-		file(t, `{"overlay": "1.0.0", "info": {"title": "o", "version": "1"}, "actions": [{"target": "$.paths['/orders'].trace", "remove": true}]}`)}
+	change := []string{
+		"import", "-", "--slug", "shop", "--settings", settings, "--rules", rules, "--auth", "api_key:header:X-Key", "--overlay",
+		file(t, `{"overlay": "1.0.0", "info": {"title": "o", "version": "1"}, "actions": [{"target": "$.paths['/orders'].trace", "remove": true}]}`),
+	}
 	out, err := run(t, []byte(shopDocument), append([]string{"catalog"}, change...)...)
 	require.EqualError(t, err, "The import has 4 changes of what governs calls of all tenants. Nothing was stored. Look at them, and accept them. Repeat the command with --accept.")
 	require.Contains(t, out, "would import shop: Renamed\n")

@@ -16,7 +16,7 @@ import (
 func TestProvidersListWhatThePlatformOffers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	p := r.offer(t)
+	r.offer(t)
 	r.enable(t, r.tenant, "crm", "open")
 	r.replace(t, r.tenant, provider("open", "bearer"))
 	r.replace(t, r.tenant, provider("shop", "bearer"))
@@ -35,7 +35,8 @@ func TestProvidersListWhatThePlatformOffers(t *testing.T) {
 		"enabled by another":       {r.other, &yes, map[string]string{}},
 		"not enabled by the other": {r.other, &no, map[string]string{"crm": offered, "open": offered}},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // what follows changes the catalog
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			got := map[string]string{}
 			for after, more := "", true; more; {
 				var page []catalog.Provider
@@ -55,11 +56,19 @@ func TestProvidersListWhatThePlatformOffers(t *testing.T) {
 			require.Equal(t, tt.want, got)
 		})
 	}
+}
+
+// A choice stays while it has no effect: where a provider of the tenant's own hides the platform's,
+// and where the platform no longer offers it.
+func TestChoiceOfAProviderStaysWithoutEffect(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := r.offer(t)
+	r.replace(t, r.tenant, provider("open", "bearer"))
 	o, err := r.Enable(t.Context(), by(r.tenant), "open")
 	require.NoError(t, err)
 	require.Equal(t, catalog.Offer{Slug: "open", Offered: true, Enabled: true, Hidden: true}, o)
 
-	// A choice can be taken back when the platform no longer offers the provider.
 	require.NoError(t, p.Delete(t.Context(), "open"))
 	o, err = r.Disable(t.Context(), by(r.tenant), "open")
 	require.NoError(t, err)
