@@ -123,8 +123,8 @@ func (w *world) age(tb testing.TB, own *tenant) {
 		`INSERT INTO budget_reservations (tenant_id, id, month, charged, tokens, money, state, until)
 		 SELECT $1, $1, 209912, ARRAY[$1], 1, 0, 'open', now() + interval '1 day' WHERE $2 <> ''`,
 		`INSERT INTO policy_windows (tenant_id, series, id, per, filled, seen) SELECT $1, $1, decode(repeat('00', 16), 'hex'), 60, true, $1 WHERE $2 <> ''`,
-		`INSERT INTO window_entries (tenant_id, run_id, series, value, minute, amount, done)
-		 SELECT $1, $1, $1, decode(repeat('00', 16), 'hex'), extract(epoch FROM now())::integer / 60, 1, true WHERE $2 <> ''`,
+		`INSERT INTO window_entries (tenant_id, run_id, series, value, minute, up, down, done)
+		 SELECT $1, $1, $1, decode(repeat('00', 16), 'hex'), extract(epoch FROM now())::integer / 60, 1, 0, true WHERE $2 <> ''`,
 		`INSERT INTO window_counts (tenant_id, series, value, grain, minute, done, ups, downs, unknown)
 		 SELECT $1, $1, decode(repeat('00', 16), 'hex'), 1, extract(epoch FROM now())::integer / 60, 1, 0, 0, 0 WHERE $2 <> ''`,
 		`INSERT INTO accepted_verbs (tenant_id, provider, name, risk_level, schema, bytes) SELECT $1, $2 || '-gone', 'list', 'low', '{}', 2`,
