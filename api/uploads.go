@@ -27,8 +27,8 @@ const (
 // uploads lets large bodies into memory, a few at a time, at most one of each tenant.
 type uploads struct {
 	turns *turns.Turns
-	// frugal has the process use less memory for more time until done is called. After the last one it
-	// gives back what large documents took: the runtime would keep it for a while.
+	// frugal has the process use less memory for more time until done is called, which gives back what
+	// a large document took: the runtime would keep it for a while.
 	frugal func() (done func())
 }
 

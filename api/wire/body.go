@@ -20,6 +20,7 @@ import (
 const (
 	bodyTime       = 10 * time.Second
 	bodyTimePerMiB = time.Second
+	largeBody      = 1 << 20 // bytes
 )
 
 // ReadBody reads the body of at most limit bytes for the Decode methods. It is JSON, or of one of
@@ -44,7 +45,7 @@ func (c *Call) readBody(limit int64, kinds ...string) error {
 		return fault.New(fault.CodeUnsupportedMediaType, "The request body must not be compressed.")
 	}
 	paced := &pacedReader{body: http.MaxBytesReader(c.w, c.Request.Body, limit), control: http.NewResponseController(c.w), began: time.Now()}
-	body, err := io.ReadAll(paced)
+	body, err := readAll(paced, c.Request.ContentLength)
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
@@ -58,6 +59,18 @@ func (c *Call) readBody(limit int64, kinds ...string) error {
 	_ = paced.control.SetReadDeadline(time.Time{})
 	c.body, c.bodySize = body, len(body)
 	return nil
+}
+
+// readAll is io.ReadAll, which puts a large body together from pieces. One whose size is known has its
+// place at once, and is in memory only once.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	if size < largeBody {
+		return io.ReadAll(r) //nolint:wrapcheck // the caller tells the errors apart
+	}
+	var body bytes.Buffer
+	body.Grow(int(size) + bytes.MinRead)
+	_, err := body.ReadFrom(r)
+	return body.Bytes(), err //nolint:wrapcheck // the caller tells the errors apart
 }
 
 // pacedReader reads a body and moves the deadline of the connection with each part that arrived.

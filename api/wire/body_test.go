@@ -45,8 +45,9 @@ func TestBodyThatTricklesIsGivenUp(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var read error
+				var body []byte
 				conn := serve(t, func(_ context.Context, c *wire.Call) (wire.Reply, error) {
-					read = c.ReadBody(25 << 20)
+					read, body = c.ReadBody(25<<20), c.Body()
 					return wire.OK(nil), read
 				})
 				t.Cleanup(func() { wait(time.Minute) }) // the server and the caller end
@@ -57,7 +58,9 @@ func TestBodyThatTricklesIsGivenUp(t *testing.T) {
 				require.Equal(t, tc.want, res.StatusCode)
 				if tc.want != http.StatusOK {
 					require.ErrorContains(t, read, "too slowly")
+					return
 				}
+				require.True(t, strings.Repeat(tc.part, tc.parts) == string(body), "the body is whole") // a diff of 20 MiB helps nobody
 			})
 		})
 	}

@@ -18,9 +18,9 @@ type collector struct {
 
 var ours collector //nolint:gochecknoglobals // a process has one garbage collector
 
-// Frugal has the process collect early until done is called. The last of those that called it also
-// gives back to the machine what is no longer live. What they have worked on must be let go before.
-// A lower percent of the environment stays, and so does no percent at all (GOGC=off).
+// Frugal has the process collect early until all that called it have called done. done also gives back
+// to the machine what is no longer live, so what was worked on must be let go before. A lower percent of
+// the environment stays, and so does no percent at all (GOGC=off).
 func Frugal() (done func()) {
 	ours.begin()
 	return sync.OnceFunc(ours.end)
@@ -37,14 +37,14 @@ func (c *collector) begin() {
 	}
 }
 
-// end collects before it restores the percent: otherwise the heap may grow to five times what the
-// work took before it is collected again.
+// end collects while others go on too: what the next one takes would come on top of it. It does so
+// before it restores the percent, otherwise the heap may grow to five times what the work took before it
+// is collected again.
 func (c *collector) end() {
+	debug.FreeOSMemory()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.users--; c.users > 0 {
-		return
+	if c.users--; c.users == 0 {
+		debug.SetGCPercent(c.usual)
 	}
-	debug.FreeOSMemory()
-	debug.SetGCPercent(c.usual)
 }
