@@ -124,7 +124,7 @@ func Table() []Spec {
 		{CodePlanRequired, http.StatusForbidden, "The operator of this service allows less. Ask them for more.", "A rate limit above the operator's ceiling; the details name it."},
 		{CodeEmailNotVerified, http.StatusForbidden, "The email address is not verified. Open the link in the mail to it, or ask for another at POST /v1/auth/resend-verification.", "The installation requires verified addresses (REQUIRE_VERIFIED_EMAIL). The password was right."},
 		{CodeNotFound, http.StatusNotFound, "No such path. /docs shows every endpoint, /openapi.json is the document.", "The path is unknown."},
-		{CodeVerbNotFound, http.StatusNotFound, "No such verb in your catalog.", "The tenant's catalog has no such verb."},
+		{CodeVerbNotFound, http.StatusNotFound, "No such verb in your catalog.", "The tenant's catalog has no such verb. The message says where a provider of the platform only has to be enabled."},
 		{CodeProviderNotFound, http.StatusNotFound, "No such provider.", "The tenant has no provider with this slug."},
 		{CodeModelProviderNotFound, http.StatusNotFound, "No such model provider.", "The id is unknown to the tenant."},
 		{CodeDocumentNotFound, http.StatusNotFound, "The document of this provider is not kept.", "The provider was imported before documents were kept, or it is one of the platform's."},
