@@ -1,6 +1,6 @@
 // Package memory sets how the garbage collector of a process trades memory for CPU time. The
-// commands that serve call it once. It reads what the machine and the control group allow, and
-// changes nothing else.
+// commands that serve call it once. Work that takes much memory calls it while it lasts. It reads
+// what the machine and the control group allow, and changes nothing else.
 package memory
 
 import (

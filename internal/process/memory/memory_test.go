@@ -58,7 +58,7 @@ func TestTuneLeavesWhatTheEnvironmentSays(t *testing.T) {
 	require.Less(t, debug.SetMemoryLimit(-1), int64(math.MaxInt64))
 }
 
-// Not parallel: the collector is the process's.
+//nolint:paralleltest // the collector is the process's
 func TestFrugalEndsWithTheLastThatAskedForIt(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
@@ -80,7 +80,7 @@ func TestFrugalEndsWithTheLastThatAskedForIt(t *testing.T) {
 	}
 }
 
-// Not parallel: the collector is the process's.
+//nolint:paralleltest // the collector is the process's
 func TestFrugalGivesMemoryBack(t *testing.T) {
 	before := debug.SetGCPercent(percent)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
