@@ -136,6 +136,37 @@ func TestHeldCallCountsWhenItIsSent(t *testing.T) {
 	w.hold(mediumWrite, m{"id": "tiny", "note": "n", "amount": 0.01}, "tiny")
 }
 
+// What a limit would have stopped is known before it is enforced, and a limit that cannot work says so.
+func TestSimulationOfALimitCountsRecordedCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	succeeded(t, w.callFor("c1", mediumWrite, m{"id": "first", "amount": 3000}, "first"))
+	succeeded(t, w.callFor("c2", mediumWrite, m{"id": "other", "amount": 3000}, "other"))
+	succeeded(t, w.callFor("c1", mediumWrite, m{"id": "over", "amount": 2000.01}, "over"))
+	limit := with(rule("at most 5,000 an hour", "block", mediumWrite), m{"conditions": []m{windowOf(perCustomer, "greater", 5000)}})
+	var got struct {
+		Windows string
+		Newly   struct {
+			Blocked struct {
+				Count   int
+				Samples []struct {
+					ExecutionID string `json:"execution_id"`
+				}
+			}
+		}
+	}
+	w.User.Do(http.MethodPost, "/v1/policies/simulate", m{"policy": limit}).Data(t, &got)
+	require.Equal(t, "counted", got.Windows)
+	require.Equal(t, 1, got.Newly.Blocked.Count)
+	require.Equal(t, "over", got.Newly.Blocked.Samples[0].ExecutionID)
+
+	var made struct{ Warnings []struct{ Code string } }
+	limit["conditions"] = []m{windowOf(with(perCustomer, m{"sum": "args.price"}), "greater", 5000)}
+	w.User.Do(http.MethodPost, "/v1/policies", limit).Data(t, &made)
+	require.Len(t, made.Warnings, 1)
+	require.Equal(t, "window_unreachable", made.Warnings[0].Code)
+}
+
 // Three calls of 2,000 at once under a limit of 5,000, over two processes: exactly two pass. Of those
 // for one order exactly one does.
 func TestCallsAtOnceNeverExceedAWindow(t *testing.T) {

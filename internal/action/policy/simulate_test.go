@@ -273,3 +273,35 @@ func executionsOf(c *policy.Changed) (ids []string) {
 	}
 	return ids
 }
+
+// slowOnce takes all the time that there is to find the second verb.
+type slowOnce struct {
+	policy.Subjects
+
+	asked int
+}
+
+func (s *slowOnce) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
+	if s.asked++; s.asked == 2 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Subjects.Subject(ctx, tenant, name)
+}
+
+// Counting that takes too long leaves time to judge.
+func TestSimulationWithoutTimeToCountLeavesWindowsInDoubt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, name := range []string{"shop:create_order", "shop:create_refund"} {
+		id := b.ran(t, b.ours, b.now.Add(-time.Hour), name, `{"amount":1}`, `{"customer_id":"c1"}`)
+		b.exec(t, "UPDATE runs SET state = 'executed', sent_at = $2 WHERE id = $1", id, b.now.Add(-time.Hour))
+	}
+	hurried, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: &slowOnce{Subjects: b.dispatch}, Keys: testkit.Keys{}, Now: func() time.Time { return b.now }, SimulationLimit: 10 * time.Second})
+	require.NoError(t, err)
+	m, err := hurried.Simulate(t.Context(), b.ours, policy.Candidate{Draft: limit(governance.Window{By: "customer_id", Per: "1h", Sum: "args.amount"}), Sample: 10})
+	require.NoError(t, err)
+	require.Equal(t, policy.WindowsInDoubt, m.Windows)
+	require.False(t, m.Partial)
+	require.Equal(t, 1, m.Newly[policy.Blocked].Count, "in doubt; high risk is blocked anyway")
+}
