@@ -41,8 +41,11 @@ func TestHistoryCountsAsTheDatabaseDoes(t *testing.T) {
 		"before the first":          {[]earlier{{edge + time.Second, `[{"amount":7},{"amount":-3}]`, true}}, "0", "5"},
 		"at this moment, and later": {[]earlier{{0, `[{"amount":7}]`, true}, {-time.Minute, `[{"amount":7}]`, true}}, "0", "5"},
 		"many": {[]earlier{
-			{edge + time.Minute, `[{"amount":100}]`, true}, {edge - time.Minute, `[{"amount":10},{"amount":-1}]`, true},
-			{time.Minute, `[{"amount":20}]`, false}, {time.Second, `[{"amount":40}]`, true}, {-time.Second, `[{"amount":1000}]`, true},
+			{edge + time.Minute, `[{"amount":100}]`, true},
+			{edge - time.Minute, `[{"amount":10},{"amount":-1}]`, true},
+			{time.Minute, `[{"amount":20}]`, false},
+			{time.Second, `[{"amount":40}]`, true},
+			{-time.Second, `[{"amount":1000}]`, true},
 		}, "49", "75"},
 	} {
 		h := &governance.History{}
@@ -67,5 +70,5 @@ func TestHistoryCountsAsTheDatabaseDoes(t *testing.T) {
 	require.True(t, w.Uses[0].Readings[0].Unknown)
 	h.Read(w, now.Add(time.Hour))
 	require.False(t, w.Uses[0].Readings[0].Unknown)
-	require.True(t, set.Evaluate(call("c1", `[{"amount":5}]`)).Decision == governance.Block, "in doubt")
+	require.Equal(t, governance.Block, set.Evaluate(call("c1", `[{"amount":5}]`)).Decision, "in doubt")
 }
