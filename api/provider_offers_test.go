@@ -100,8 +100,15 @@ func TestTenantChoosesProvidersOfThePlatform(t *testing.T) {
 	// A provider of the tenant's own takes its place, and the preview says so.
 	mine := `{"slug":"crm","base_url":"https://mine.test","openapi":{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{}}}`
 	s.do(t, "manager", http.MethodPost, "/v1/providers", mine).refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
-	var report struct{ Changes []struct{ What string } }
+	var report struct {
+		shownProvider
+
+		Changes []struct{ What string }
+	}
+	s.do(t, "user", http.MethodPost, "/v1/providers?preview=true", mine).into(t, http.StatusOK, &report)
+	require.Equal(t, shownProvider{"crm", "tenant", true}, report.shownProvider)
 	s.do(t, "user", http.MethodPost, "/v1/providers", mine).into(t, http.StatusCreated, &report)
+	require.Equal(t, shownProvider{"crm", "tenant", true}, report.shownProvider)
 	require.Equal(t, "platform", report.Changes[0].What)
 	require.Equal(t, []shownProvider{{"crm", "tenant", true}}, list("user", ""))
 	require.Equal(t, offered{"crm", "platform", false, true}, choose("user", "disable"))

@@ -148,7 +148,7 @@ func (c *Catalog) storing(who actor.Actor, in Import) (*storing, error) {
 	if err := st.check(in.Verbs); err != nil {
 		return nil, err
 	}
-	st.Imported = len(in.Verbs)
+	st.Imported, st.Enabled = len(in.Verbs), true
 	var err error
 	if st.row, err = st.Provider.row(who.TenantID, c.now()); err != nil {
 		return nil, err
