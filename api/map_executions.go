@@ -420,7 +420,7 @@ func textOrNull(text string) *string {
 // maskedText returns a value as others than its caller may see it.
 func maskedText(value json.RawMessage) json.RawMessage {
 	if len(value) == 0 {
-		return nil // shown as null
+		return json.RawMessage("null")
 	}
 	out, _ := redact.NewMasker(nil).Mask(value)
 	return out

@@ -38,7 +38,7 @@ func (c *crew) requireEventKept() {
 	call := strings.TrimPrefix(path, "/v1/executions/")
 	c.gate.arm("after_map_write", call)
 	sender := c.tenant.User.With(c.tenant.User.NewKey(c.t, "events:send").Key, "")
-	require.Equal(c.t, http.StatusCreated, sender.Do(http.MethodPost, "/v1/events", map[string]any{"type": "custom.go", "data": map[string]any{"n": 7}}).Status)
+	require.Equal(c.t, http.StatusCreated, sender.Do(http.MethodPost, "/v1/events", map[string]any{"id": "go", "type": "custom.go", "data": map[string]any{"n": 7}}).Status)
 	c.gate.await(c.t, "after_map_write", call)
 	c.kill(victimWorker)
 	c.gate.open()
