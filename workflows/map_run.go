@@ -180,7 +180,9 @@ func (m *mapRun) step(ctx workflow.Context) error {
 // look reads what people and others want, and tells the machine.
 func (m *mapRun) look(ctx workflow.Context) error {
 	m.wakeCalls()
-	news, err := lookAtMap(ctx, flow.MapLook{MapWrites: m.takeAll(ctx), After: m.looked, Places: m.places, Seen: m.state.Seen, Asks: m.asking()})
+	news, err := lookAtMap(ctx, flow.MapLook{
+		MapWrites: m.takeAll(ctx), After: m.looked, Places: m.places, Ended: m.ended(), Seen: m.state.Seen, Asks: m.asking(),
+	})
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,8 @@ type mapWorld struct {
 	writes   int
 	seqs     []int    // of the writes
 	stops    int      // of other Maps
-	waits    []string // the steps that wait for events
+	waits    []string // the steps that have rows of waits for events
+	endedAt  []string // those of them that the last look had nothing read for
 	began    time.Time
 	env      *testsuite.TestWorkflowEnvironment
 }
@@ -175,6 +176,7 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		if w.signals != nil {
 			news.Signals, news.Looked = w.signals(in.After)
 		}
+		w.endedAt = in.Ended
 		if w.events != nil {
 			news.Arrived = w.events()
 		}

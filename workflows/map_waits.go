@@ -51,6 +51,14 @@ func (m *mapRun) takeStops(ctx workflow.Context) (due []stepmachine.Command) {
 	return due
 }
 
+// ended returns the waits that have ended and whose rows are there. A look does not read for them.
+func (m *mapRun) ended() (paths []string) {
+	for _, s := range m.stops {
+		paths = append(paths, s.command.Ref.String())
+	}
+	return paths
+}
+
 // signals counts the signals that the machine knows.
 func (m *mapRun) signals() flow.MapSignals {
 	return flow.MapSignals{Heard: m.state.Signalled, Unused: len(m.state.Signals)}
@@ -60,7 +68,7 @@ func (m *mapRun) signals() flow.MapSignals {
 // the other, so that a late one takes back nothing. Calls write beside it.
 func (m *mapRun) takeAll(ctx workflow.Context) flow.MapWrites {
 	w := m.takeWrites(ctx)
-	w.Waits, m.waits, m.unwritten = append(m.takeStops(ctx), m.waits...), nil, false
+	w.Waits, m.waits, m.unwritten = append(m.waits, m.takeStops(ctx)...), nil, false
 	if now := m.signals(); now != m.counted {
 		w.Signals, m.counted = &now, now
 	}

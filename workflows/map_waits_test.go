@@ -55,6 +55,9 @@ func TestMapRunLooksForEventsThatCameBefore(t *testing.T) {
 	var asked []string
 	w.events = func() (arrived []stepmachine.EventArrived) {
 		for _, path := range w.waits {
+			if slices.Contains(w.endedAt, path) {
+				continue
+			}
 			asked = append(asked, path)
 			arrived = append(arrived, arrives(path, "evt_1", `{}`))
 		}
@@ -62,7 +65,8 @@ func TestMapRunLooksForEventsThatCameBefore(t *testing.T) {
 	}
 	w.run(nil)
 	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
-	require.Equal(t, []string{"/steps/0", "/steps/0", "/steps/1"}, asked, "the task that ended the first wait may be lost")
+	require.Equal(t, []string{"/steps/0", "/steps/1"}, asked)
+	require.Equal(t, []string{"/steps/0"}, w.endedAt, "its row stays, because the task that ended it may be lost")
 }
 
 // A worker may die after its task has written what it did with an event. The repeat of the task finds

@@ -307,6 +307,9 @@ type MapLook struct {
 	// wait asks for, by the path of its step.
 	After  int64             `json:"after"`
 	Places map[string]string `json:"places,omitempty"`
+	// Ended are waits by the paths of their steps. Their rows are there, and nobody asks for their
+	// events.
+	Ended []string `json:"-"`
 	// Seen are the events that a step in a loop has used, by its place in the definition.
 	Seen map[string][]string `json:"-"`
 	// Asks are the steps that wait for people.

@@ -110,10 +110,11 @@ func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, erro
 		return flow.MapNews{}, err
 	}
 	out.More = max(in.After, out.Looked) < int64(row.Value.Signals)
-	if len(waits.Value) == 0 {
+	open := slices.DeleteFunc(waits.Value, func(w dbsqlc.ListMapWaitsRow) bool { return slices.Contains(in.Ended, w.Path) })
+	if len(open) == 0 {
 		return out, nil
 	}
-	return out, s.arrived(ctx, &out, in, waits.Value)
+	return out, s.arrived(ctx, &out, in, open)
 }
 
 // arrived adds the events to the news that steps wait for.

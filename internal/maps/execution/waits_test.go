@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -351,4 +352,26 @@ func TestOnlyThoseThatWaitForTheEventAreTold(t *testing.T) {
 	}
 	r.tell()
 	require.Zero(t, r.number("SELECT count(*) FROM map_watches"))
+}
+
+// The row of a wait that has ended stays until a later workflow task. Its events are not read again.
+func TestLookReadsNothingForAWaitThatHasEnded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ref := r.triggered("one")
+	r.wait(ref, "/steps/0", revoked, "")
+	for n := range 60 { // more than one look returns
+		r.emit(strconv.Itoa(n))
+	}
+	r.settle()
+	look := func(ended ...string) flow.MapNews {
+		news, err := r.Look(t.Context(), flow.MapLook{MapWrites: flow.MapWrites{MapRef: ref}, Ended: ended})
+		require.NoError(t, err)
+		return news
+	}
+	require.Len(t, look().Arrived, 50)
+	require.True(t, look().More)
+	news := look("/steps/0")
+	require.Empty(t, news.Arrived)
+	require.False(t, news.More)
 }
