@@ -115,6 +115,10 @@ func TestTenantChoosesProvidersOfThePlatform(t *testing.T) {
 	s.do(t, "runtime", http.MethodPost, "/v1/runtime/actions/run", `{"verb":"crm:find","args":{}}`).refused(t, http.StatusNotFound, fault.CodeVerbNotFound)
 	require.Equal(t, http.StatusOK, s.do(t, "user", http.MethodDelete, "/v1/providers/crm", "").status)
 	require.Equal(t, []shownProvider{{"crm", "platform", false}}, list("user", ""))
+	// A key does not bring the removed one back over the platform's.
+	s.do(t, "manager", http.MethodPost, "/v1/providers", mine).refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+	s.do(t, "user", http.MethodPost, "/v1/providers?preview=true", mine).into(t, http.StatusOK, &report)
+	require.Equal(t, "platform", report.Changes[0].What)
 
 	require.NoError(t, p.Delete(t.Context(), "crm"))
 	for _, choice := range []string{"enable", "disable"} {

@@ -129,7 +129,10 @@ func (s *Server) takeBody(ctx context.Context, rt route, c *wire.Call) (leave fu
 	}
 	switch {
 	case rt.body == bodyUpload:
-		return leave, c.ReadBody(rt.body, append(yamlTypes(), multipartType)...)
+		if err := c.ReadBody(rt.body, append(yamlTypes(), multipartType)...); err != nil {
+			return leave, err
+		}
+		return s.uploads.sparing(c, leave), nil
 	case rt.body == bodyDefinition && strings.HasPrefix(rt.path, "/v1/maps"):
 		return leave, c.ReadBody(rt.body, yamlTypes()...)
 	}

@@ -53,19 +53,21 @@ func (u *uploads) enter(ctx context.Context, c *wire.Call) (leave func(), err er
 	if err != nil {
 		return nil, err
 	}
-	done := func() {}
-	if c.Request.ContentLength > smallUpload {
-		done = u.frugal()
+	return free, nil
+}
+
+// sparing has the process use less memory until the call of a large body leaves. A small one is like
+// that of any other call, and a refused one takes nothing.
+func (u *uploads) sparing(c *wire.Call, leave func()) func() {
+	if c.BodySize() <= smallUpload {
+		return leave
 	}
+	done := u.frugal()
 	return func() {
-		// A body of unknown length is mostly small, and then nothing is collected.
 		c.DropBody()
-		if c.Request.ContentLength < 0 && c.BodySize() > smallUpload {
-			done = u.frugal()
-		}
 		done()
-		free()
-	}, nil
+		leave()
+	}
 }
 
 // room waits until a stored document of so many bytes may be in memory, and gives the room back

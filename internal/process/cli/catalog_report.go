@@ -38,7 +38,7 @@ func printReport(out io.Writer, p catalog.Provider, only bool) error {
 		}
 		return "  " + c.Message
 	})
-	if len(n.Changes) > 0 && n.Changes[0].NeedsUser {
+	if only && len(n.Changes) > 0 && n.Changes[0].NeedsUser {
 		r.line("           ! changes what governs calls: needs --accept")
 	}
 	_, err := io.WriteString(out, r.String())

@@ -257,10 +257,10 @@ func (c *comparison) add(what string, v knownVerb, before, after string, needsUs
 
 // provider compares what concerns all verbs.
 func (c *comparison) provider(p Provider) {
+	if c.was.platform {
+		c.add("platform", knownVerb{}, "", "", true)
+	}
 	if !c.was.exists {
-		if c.was.platform {
-			c.add("platform", knownVerb{}, "", "", true)
-		}
 		return
 	}
 	if c.was.baseURL != p.BaseURL {

@@ -36,11 +36,12 @@ func (c *Catalog) known(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug s
 	if err != nil {
 		return known{}, fmt.Errorf("catalog: read the provider before: %w", err)
 	}
-	if len(providers) == 0 {
+	if len(providers) == 0 || providers[0].Removed { // its own does not hide the platform's now
 		if was.platform, err = c.q.PlatformHasProvider(ctx, tx, slug); err != nil {
 			return known{}, fmt.Errorf("catalog: read the platform's provider: %w", err)
 		}
-	} else {
+	}
+	if len(providers) > 0 {
 		p := providers[0]
 		was.exists, was.baseURL, was.auth, was.domain = true, p.BaseUrl, p.Auth, p.Domain
 		was.keeps = p.DocumentSize != nil
