@@ -47,8 +47,8 @@ func login(t *testing.T, server *postgres.Server, user, password, database strin
 	return address.String()
 }
 
-// The roles of the deployment are enough for the migrations and for the service, and
-// no more than that.
+// The roles of the deployment let the migrations and the service run, and give them
+// nothing else.
 func TestDatabaseRolesAreJustEnough(t *testing.T) {
 	t.Parallel()
 	server := rolesServer(t)
