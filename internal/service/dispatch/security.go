@@ -58,9 +58,11 @@ func (t *target) Connected() *fault.Error {
 			if s.Scopes != "" {
 				message += " Its token needs the scopes " + s.Scopes + "."
 			}
-			f.Details = append(f.Details, fault.Detail{
-				Path: fmt.Sprintf("/security/%d/%s", i, fault.PointerToken(s.Name)), Rule: "credential", Message: message,
-			})
+			path := fmt.Sprintf("/security/%d", i)
+			if s.Name != "" { // the provider's auth has no name
+				path += "/" + fault.PointerToken(s.Name)
+			}
+			f.Details = append(f.Details, fault.Detail{Path: path, Rule: "credential", Message: message})
 		}
 	}
 	needs := credential.SecurityText(t.security())

@@ -216,6 +216,11 @@ func TestGivenAuthReplacesAllButPublicOperations(t *testing.T) {
 	s := newShop(t, &credential.Auth{Type: credential.APIKey, Name: "X-Other"})
 	require.Empty(t, s.report.Rejected, "the given one can be met")
 	require.Equal(t, "PROVIDER_NOT_CONNECTED", s.sent(t, "default"))
+	target, err := s.Target(t.Context(), s.by.TenantID, verb.Name{Provider: "shop", Verb: "default"}, run.Account{}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []fault.Detail{
+		{Path: "/security/0", Rule: "credential", Message: "a credential of type api_key, header X-Other is missing."},
+	}, target.Connected().Details)
 	require.Empty(t, s.sent(t, "optional"))
 	s.store(t, "api_key", `{"key":"s1"}`)
 	for _, name := range []string{"default", "both", "second", "either", "scoped", "never", "optional"} {
