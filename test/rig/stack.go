@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/dev/testkit/testdir"
 )
 
 // Stack is the whole service, running.
@@ -52,7 +54,7 @@ func (s *Stack) For(tb testing.TB) *Stack {
 // Temporal starts a Temporal server alone and returns its address.
 func Temporal(tb testing.TB) string {
 	tb.Helper()
-	dir := tb.TempDir()
+	dir := testdir.New(tb)
 	file := filepath.Join(dir, "ready.json")
 	var ready Ready
 	Start(tb, "temporal", Binary(tb, Build{Command: "agentruntime-dev"}), []string{"LOG_FORMAT=json"},
@@ -75,7 +77,7 @@ func DevExternal(tb testing.TB, temporal string) *Stack {
 
 func devStack(tb testing.TB, build Build, env []string, flags ...string) *Stack {
 	tb.Helper()
-	s := &Stack{t: tb, Dir: tb.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
+	s := &Stack{t: tb, Dir: testdir.New(tb), Parts: map[string]*Process{}, start: map[string]func(){}}
 	binary := Binary(tb, build)
 	s.start["dev"] = func() {
 		file := filepath.Join(s.Dir, "ready.json")
@@ -110,7 +112,7 @@ type SplitOptions struct {
 // split lane. API and worker are the product binary. No tenant is made; see NewTenant.
 func Split(tb testing.TB, o SplitOptions) *Stack {
 	tb.Helper()
-	s := &Stack{t: tb, Dir: tb.TempDir(), Parts: map[string]*Process{}, start: map[string]func(){}}
+	s := &Stack{t: tb, Dir: testdir.New(tb), Parts: map[string]*Process{}, start: map[string]func(){}}
 	dev := Binary(tb, Build{Command: "agentruntime-dev"})
 	product := Binary(tb, Build{Command: "agentruntime", Tags: o.Tags, Race: o.Race})
 	// Ports stay over restarts, as they would behind a real address.

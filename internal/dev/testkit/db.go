@@ -16,6 +16,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/dev/devserver/postgres"
+	"agentruntime/internal/dev/testkit/testdir"
 )
 
 // template is the migrated database that each test's is a copy of.
@@ -56,7 +57,7 @@ func Main(m *testing.M) {
 func (s *server) start() error {
 	s.once.Do(func() {
 		ctx := context.Background()
-		if s.dir, s.err = os.MkdirTemp("", "agentruntime-test-"); s.err != nil {
+		if s.dir, s.err = testdir.Make(); s.err != nil {
 			return
 		}
 		s.pg, s.err = postgres.Start(ctx, postgres.Config{Dir: s.dir, Log: Quiet()})
