@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,8 @@ type mapWorld struct {
 	news func() flow.MapNews
 	// events returns what has arrived for waits, when the workflow looks.
 	events func() []stepmachine.EventArrived
+	// places returns how far the events are read now, by the path of the step that waits.
+	places func() map[string]string
 	// signals returns those after a number, and the number of the last one.
 	signals func(after int64) ([]stepmachine.Signalled, int64)
 	// faults is how often each activity fails before it succeeds.
@@ -54,6 +57,9 @@ type mapWorld struct {
 	steps    map[string]stepmachine.RecordStep
 	shown    []stepmachine.Status
 	finish   *stepmachine.Finish
+	finished flow.MapFinish // that of finish
+	tells    int            // how often others were told of a wait
+	looked   []flow.MapLook
 	writes   int
 	seqs     []int    // of the writes
 	stops    int      // of other Maps
@@ -128,6 +134,9 @@ func (w *mapWorld) write(in flow.MapWrites) flow.MapNews {
 	}
 	if in.Show != nil {
 		w.shown = append(w.shown, in.Show.Status)
+		if !in.Show.Tell.IsZero() {
+			w.tells++
+		}
 	}
 	w.mu.Unlock()
 	if w.news != nil {
@@ -176,7 +185,11 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		if w.signals != nil {
 			news.Signals, news.Looked = w.signals(in.After)
 		}
-		w.endedAt = in.Ended
+		in.Places = maps.Clone(in.Places) // the workflow goes on with its own
+		w.endedAt, w.looked = in.Ended, append(w.looked, in)
+		if w.places != nil {
+			news.Places = w.places()
+		}
 		if w.events != nil {
 			news.Arrived = w.events()
 		}
@@ -184,7 +197,7 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 	})
 	local(string(flow.FinishMap), func(_ context.Context, in flow.MapFinish) (flow.MapResult, error) {
 		w.write(in.MapWrites)
-		w.finish = &in.Finish
+		w.finish, w.finished = &in.Finish, in
 		return flow.MapResult{Status: in.Finish.Status}, nil
 	})
 }

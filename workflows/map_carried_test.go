@@ -1,0 +1,147 @@
+package workflows_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
+)
+
+// long is the length of a history that goes on in a new one.
+const long = 20_000
+
+// twice runs two histories of an execution. What the world does in the first one makes it long.
+func (w *mapWorld) twice(in flow.MapInput) {
+	w.t.Helper()
+	next := w.history(in, nil)
+	require.NotNil(w.t, next, "the first history goes on in a new one")
+	require.NotNil(w.t, next.Carried)
+	require.Nil(w.t, w.history(*next, nil))
+}
+
+// Whether a failed Map frees its name depends on what was written in any of its histories.
+func TestMapRunTakesAlongThatItHasWritten(t *testing.T) {
+	t.Parallel()
+	for name, wrote := range map[string]bool{"a write": true, "a read": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newMapWorld(t, `[{"id":"s","type":"verb","verb":"shop:ship","args":{}},{"id":"w","type":"wait","for":"1h"},
+				{"id":"no","type":"raise","error":{"code":"NO_STOCK"}}]`)
+			w.answers["shop:ship"] = func(int) flow.MapCallEnd {
+				w.env.SetCurrentHistoryLength(long)
+				end := executed(`{}`)
+				end.End.Wrote = wrote
+				return end
+			}
+			w.twice(flow.MapInput{})
+			require.Equal(t, stepmachine.StatusFailed, w.finish.Status)
+			require.Equal(t, wrote, w.finished.Wrote)
+			require.Len(t, w.calls, 1)
+		})
+	}
+}
+
+// How far the events are read goes along, so that the new history does not read them all again.
+func TestMapRunTakesAlongHowFarEventsAreRead(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","event":{"type":"custom.paid"}}]`)
+	w.places = func() map[string]string {
+		w.env.SetCurrentHistoryLength(long)
+		return map[string]string{"/steps/0": "evt_7"}
+	}
+	w.events = func() []stepmachine.EventArrived {
+		if len(w.looked) == 1 {
+			return nil
+		}
+		return []stepmachine.EventArrived{arrives("/steps/0", "evt_8", `{}`)}
+	}
+	w.twice(flow.MapInput{})
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.Empty(t, w.looked[0].Places)
+	require.Equal(t, map[string]string{"/steps/0": "evt_7"}, w.looked[1].Places)
+}
+
+// A wait has ended in the last task of a history. Its row is still there, because that task may be
+// lost. The new history reads no events for it, and takes it back.
+func TestMapRunTakesAlongTheWaitsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","event":{"type":"custom.paid"}},{"id":"s","type":"verb","verb":"shop:ship","args":{}},
+		{"id":"v","type":"wait","event":{"type":"custom.paid"}}]`)
+	w.events = func() (arrived []stepmachine.EventArrived) {
+		for _, path := range w.waits {
+			if !slices.Contains(w.endedAt, path) {
+				arrived = append(arrived, arrives(path, "evt_1", `{}`))
+			}
+		}
+		if len(w.looked) == 1 {
+			w.env.SetCurrentHistoryLength(long)
+		}
+		return arrived
+	}
+	w.answers["shop:ship"] = func(int) flow.MapCallEnd {
+		w.env.SetCurrentHistoryLength(10) // a later task
+		return executed(`{}`)
+	}
+	next := w.history(flow.MapInput{}, nil)
+	require.NotNil(t, next)
+	require.Equal(t, []string{"/steps/0"}, w.waits, "the row of the wait that has ended is there")
+	require.Len(t, w.looked, 1)
+	require.Nil(t, w.history(*next, nil))
+	require.Equal(t, []string{"/steps/0"}, w.looked[1].Ended)
+	require.Equal(t, []string{"/steps/2"}, w.waits)
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+}
+
+// Others hear once of a wait, however many histories it lasts.
+func TestMapRunTakesAlongOfWhatOthersWereTold(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"w","type":"wait","for":"3h"}]`)
+	w.length = long
+	next := w.history(flow.MapInput{}, nil)
+	require.NotNil(t, next)
+	require.Equal(t, 1, w.tells)
+	w.length = 0
+	require.Nil(t, w.history(*next, nil))
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.Equal(t, 1, w.tells)
+}
+
+// A step that makes more records than its time has numbers counts on in the new history.
+func TestMapRunTakesAlongTheNumbersOfItsRecords(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"l","type":"foreach","items":[0`+strings.Repeat(",0", 29)+`],"steps":[{"id":"n","type":"transform","expr":"${item}"}]},
+		{"id":"s","type":"verb","verb":"shop:ship","args":{}},{"id":"w","type":"wait","for":"1h"}]`)
+	w.answers["shop:ship"] = func(int) flow.MapCallEnd {
+		w.env.SetCurrentHistoryLength(long)
+		return executed(`{}`)
+	}
+	// The trigger was later than this clock says, so that the time alone gives no numbers.
+	id := uuid.Must(uuid.NewV7())
+	ms := uint64(time.Now().Add(24 * time.Hour).UnixMilli())
+	copy(id[:6], binary.BigEndian.AppendUint64(nil, ms<<16))
+	w.twice(flow.MapInput{MapRef: flow.MapRef{ID: id}})
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.True(t, slices.IsSorted(w.seqs), "%v", w.seqs)
+	require.GreaterOrEqual(t, w.finished.Seq, 30)
+}
+
+// A test of its own looks after each thing that goes along.
+func TestMapCarriedHasNothingElse(t *testing.T) {
+	t.Parallel()
+	raw, err := json.Marshal(flow.MapCarried{
+		State: []byte(`{}`), Places: map[string]string{"a": "b"}, Stopped: []stepmachine.StopAwaiting{{}}, Wrote: true, Told: []string{"a"},
+	})
+	require.NoError(t, err)
+	var members map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(raw, &members))
+	require.ElementsMatch(t, []string{"private", "state", "open", "seq", "places", "stopped", "wrote", "told"}, slices.Collect(maps.Keys(members)))
+}
