@@ -202,6 +202,7 @@ func (o *operation) addParameter(p parameter) string {
 	o.props[param.Arg] = converted
 	if p.required {
 		o.required = append(o.required, param.Arg)
+		o.props[param.Arg] = present(param, converted)
 	}
 	o.plan.Params = append(o.plan.Params, param)
 	return ""

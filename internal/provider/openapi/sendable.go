@@ -48,6 +48,18 @@ func sendable(param httpplan.Param, schema any) any {
 	return n
 }
 
+// present has the schema of a required parameter refuse an empty list, of which a query shows nothing:
+// the provider would find the parameter missing.
+func present(param httpplan.Param, schema any) any {
+	n, ok := schema.(map[string]any)
+	if !ok || param.In != httpplan.InQuery || param.Style == httpplan.StyleJSON || !mayBe(n, "array") {
+		return schema
+	}
+	n = maps.Clone(n)
+	atLeastOne(n, "minItems")
+	return n
+}
+
 // segment adds what a text in a path requires.
 func segment(n map[string]any, param httpplan.Param) {
 	if !mayBe(n, "string") || n["enum"] != nil || n["const"] != nil {

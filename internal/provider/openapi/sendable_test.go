@@ -70,6 +70,17 @@ func TestSchemaRefusesWhatCannotBeSent(t *testing.T) {
 	}
 }
 
+func TestRequiredListOfAQueryIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	v := one(t, document("3.0.3", `{"/f":{"get":{"parameters":[
+		{"name":"ids","in":"query","required":true,"schema":{"type":"array","items":{"type":"string"}}},
+		{"name":"tags","in":"query","schema":{"type":"array","items":{"type":"string"}}}]}}}`, `{}`))
+	schema, err := argschema.Compile(v.Schema)
+	require.NoError(t, err)
+	require.Empty(t, schema.Validate(json.RawMessage(`{"ids":["a"],"tags":[]}`)))
+	require.Equal(t, "/args/ids", schema.Validate(json.RawMessage(`{"ids":[]}`))[0].Path)
+}
+
 func TestFormatByteIsBase64(t *testing.T) {
 	t.Parallel()
 	schema, err := argschema.Compile(json.RawMessage(`{"properties":{"b":{"type":"string","format":"byte"}}}`))
