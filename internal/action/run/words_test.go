@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
@@ -72,13 +73,32 @@ func TestRefusalSaysWhatTheProviderSaid(t *testing.T) {
 
 func TestWordsOfTheProviderLieSealedAndAreErasedWithTheResult(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.says(400, `{"message":"unmistakable words"}`)
-	r.must(r.do("pay", "one", `{}`))
-	require.Zero(t, r.count(`SELECT count(*) FROM runs WHERE runs::text LIKE '%unmistakable%'`))
-	require.Zero(t, r.count(`SELECT count(*) FROM audit_records a WHERE a::text LIKE '%unmistakable%'`))
-	require.Zero(t, r.count(`SELECT count(*) FROM events e WHERE e::text LIKE '%unmistakable%'`))
-	require.Equal(t, 1, r.count(`SELECT count(*) FROM runs WHERE provider_error IS NOT NULL`))
+	for name, erase := range map[string]func(*rig){
+		"by age": func(r *rig) { r.pass(31) },
+		"by the customer": func(r *rig) {
+			require.NoError(r.t, r.db.InTenant(r.t.Context(), r.tenant, func(tx pgx.Tx) error {
+				_, _, err := r.EraseOf(r.t.Context(), tx, r.tenant, []string{"ada"}, time.Now().Add(time.Hour), 10)
+				return err
+			}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.says(400, `{"message":"unmistakable words"}`)
+			r.must(r.do("pay", "one", `{}`, func(q *run.Request) { q.Metadata = json.RawMessage(`{"customer_id":"ada"}`) }))
+			for _, table := range []string{"runs", "audit_records", "events"} {
+				require.Zero(t, r.count(`SELECT count(*) FROM `+table+` x WHERE x::text LIKE '%unmistakable%'`), table)
+			}
+			require.Equal(t, 1, r.count(`SELECT count(*) FROM runs WHERE provider_error IS NOT NULL`))
+			erase(r)
+			require.Equal(t, 1, r.erased())
+			require.Zero(t, r.count(`SELECT count(*) FROM runs WHERE provider_error IS NOT NULL`))
+			got, err := r.Get(t.Context(), r.caller(), "one")
+			require.NoError(t, err)
+			require.Nil(t, got.ProviderError)
+		})
+	}
 }
 
 func TestResolvedOutcomeSaysWhatThePersonSaid(t *testing.T) {
