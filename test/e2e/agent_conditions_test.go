@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// printing are the answers of the scripted model to agents whose calls policies judge by what the agents are.
+var printing = []string{
+	`{"purpose":"reply","turn":0,"contains":["Print the badges"],` + toolCalls(
+		toolCall("1", "gate__create_thing", `{"id":"for Support"}`), toolCall("2", "gate__create_thing", `{"id":"for version 2"}`),
+		toolCall("3", "gate__create_thing", `{"id":"for conversations"}`), toolCall("4", "gate__create_thing", `{"id":"for goals"}`)) + `}`,
+	`{"purpose":"reply","turn":1,"contains":["Print the badges"],"text":"Here they are."}`,
+}
+
+// Policies see the name, the version and the mode of the agent that makes a call. What others call
+// themselves in metadata is not an agent of the tenant.
+func TestPoliciesJudgeCallsByTheirAgent(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, stack(t, eager))
+	for id, condition := range map[string]map[string]any{
+		"for Support":       {"field": "agent.name", "operator": "equals", "value": "Support"},
+		"for version 2":     {"field": "agent.version", "operator": "equals", "value": 2},
+		"for conversations": {"field": "agent.executionMode", "operator": "equals", "value": "conversational"},
+		"for goals":         {"field": "agent.executionMode", "operator": "equals", "value": "goal"},
+	} {
+		tenant.User.NewPolicy(t, map[string]any{
+			"name": id, "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}},
+			"conditions": []any{map[string]any{"field": "args.id", "operator": "equals", "value": id}, condition}, "action": map[string]any{"type": "block"},
+		})
+	}
+	seen := 0
+	sent := func() (ids []string) {
+		for _, h := range g.all()[seen:] {
+			ids = append(ids, h.id)
+		}
+		seen += len(ids)
+		slices.Sort(ids)
+		return ids
+	}
+	message, key := agentOf(t, tenant, map[string]any{"name": "Support"})
+	require.Equal(t, 2, saidOf(t, key.Do(http.MethodPost, message, write("Print the badges", "")), http.StatusOK).ActionsExecuted)
+	require.Equal(t, []string{"for goals", "for version 2"}, sent())
+
+	a := tenant.User.Do(http.MethodPatch, path.Dir(message)+"?publish=true", map[string]any{"name": "Sales"})
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	require.Equal(t, 2, saidOf(t, key.Do(http.MethodPost, message, write("Print the badges", "")), http.StatusOK).ActionsExecuted)
+	require.Equal(t, []string{"for Support", "for goals"}, sent())
+
+	a = tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
+		"verb": "gate:create_thing", "args": map[string]any{"id": "for Support"}, "metadata": map[string]any{"agent": map[string]any{"name": "Support"}},
+	})
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+}
