@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,4 +122,58 @@ func TestRefusalHasTheWordsOfTheProvider(t *testing.T) {
 			require.Equal(t, c.retryAfter, got.RetryAfterMS, name)
 		}
 	}
+}
+
+// refusals are the answers of the scripted model to agents whose call a provider refuses. Without the
+// provider's words in the context there is no second answer to a step.
+var refusals = []string{
+	fixture(0, "Learn why it is refused", toolCalls(toolCall("1", "words:create_thing", `{"id":"refused"}`))),
+	`{"purpose":"agent","turn":1,"contains":["Learn why it is refused","\"provider_error\":{\"status\":409,\"code\":\"not_pending\""],"text":"It was not pending."}`,
+	`{"purpose":"reply","turn":0,"contains":["why is it refused"],` + toolCalls(toolCall("1", "words__create_thing", `{"id":"refused"}`)) + `}`,
+	`{"purpose":"reply","turn":1,"contains":["why is it refused"],"text":"It was not pending."}`,
+}
+
+// A step of a Map, the agent of a step and an agent that answers a message learn what the provider said,
+// as a caller does.
+func TestMapsAndAgentsHaveTheWordsOfTheProvider(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(stack(t, split))
+	provider := saying{"refused": says(409, "application/json", `{"error":{"code":"not_pending","message":"Non-pending order cannot be cancelled."}}`, "Request-Id", "req_7")}
+	tenant.Connect(t, "words", rig.Serve(t, provider), faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
+	const want = `{"status":409,"code":"not_pending","message":"Non-pending order cannot be cancelled.",
+		"body":{"error":{"code":"not_pending","message":"Non-pending order cannot be cancelled."}},"request_id":"req_7"}`
+
+	run := func(t *testing.T, name, steps string) json.RawMessage {
+		t.Helper()
+		a := tenant.Runtime.Do(http.MethodPost, publish(t, tenant, name, steps), map[string]any{}, "Prefer: wait=60")
+		return mapExecutionOf(t, a, http.StatusOK).Output
+	}
+	t.Run("step", func(t *testing.T) {
+		t.Parallel()
+		output := run(t, "Refused", `[
+			{"id":"call","type":"verb","verb":"words:create_thing","args":{"id":"refused"},"catch":[{"errors":["PROVIDER_REJECTED"],"steps":[]}]},
+			{"id":"said","type":"transform","expr":"${steps.call.error.provider_error}"}]`)
+		require.JSONEq(t, want, string(output))
+	})
+	t.Run("agent of a step", func(t *testing.T) {
+		t.Parallel()
+		output := run(t, "Learns", `[{"id":"work","type":"agent","goal":"Learn why it is refused","tools":["words:*"]}]`)
+		require.JSONEq(t, `"It was not pending."`, string(output))
+	})
+	t.Run("agent", func(t *testing.T) {
+		t.Parallel()
+		message, key := agentOf(t, tenant, map[string]any{"tools": map[string]any{"allow": []string{"words:*"}}})
+		done := saidOf(t, key.Do(http.MethodPost, message, write("Tell me: why is it refused?", "")), http.StatusOK)
+		calls := saidOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+done.ExecutionID+"?prompts=true", nil), http.StatusOK).ModelCalls
+		require.Len(t, calls, 2)
+		read := calls[1].Prompt.Read
+		var told struct {
+			Error struct {
+				ProviderError json.RawMessage `json:"provider_error"`
+			}
+		}
+		words := strings.TrimSuffix(strings.TrimPrefix(read[len(read)-1].Text, `<data name="result">`), "</data>")
+		require.NoError(t, json.Unmarshal([]byte(words), &told), words)
+		require.JSONEq(t, want, string(told.Error.ProviderError))
+	})
 }
