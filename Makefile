@@ -115,6 +115,14 @@ corpus: node test/corpus/node_modules/.package-lock.json ## check published API 
 chaos: ## kill processes at every failpoint, the long lane (an hour)
 	$(GO) test -vet=off -tags chaos -run '^TestChaos' -count=1 -timeout 120m -v $(call tagged,chaos)
 
+# Each package fuzzes one target at a time.
+.PHONY: fuzz
+fuzz: ## change inputs at random, a minute for each fuzz target (FUZZTIME=1m, FUZZ=Template)
+	grep -rnoE --include='*_test.go' --exclude-dir=node_modules '^func Fuzz$(FUZZ)\w*' . | sed -E 's|/[^/]*_test\.go:[0-9]+:func | |' | sort | \
+	while read -r package target; do \
+		$(GO) test -vet=off -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),1m) "$$package"; \
+	done
+
 .PHONY: soak
 soak: ## two APIs and two workers under load and kills, memory watched (SOAK_MINUTES=30)
 	$(GO) test -vet=off -tags soak -run '^TestSoak' -count=1 -timeout 75m -v $(call tagged,soak)
