@@ -253,6 +253,10 @@ type judge struct {
 // look warns of a call that governance would block or hold. What an expression makes is missing
 // in the arguments that are judged.
 func (j *judge) look(c call, seen catalog.Seen, s *schema, r *Report) {
+	if j.ctx.Err() != nil { // an evaluation looks at that after many policies only
+		j.giveUp(c, r)
+		return
+	}
 	args, open := constant(c.args)
 	if args == nil {
 		args = json.RawMessage("{}")
@@ -262,12 +266,7 @@ func (j *judge) look(c call, seen catalog.Seen, s *schema, r *Report) {
 		Masked: func() json.RawMessage { return mask(s.masker, j.masks, seen.Name, args) }, Done: j.ctx.Done(),
 	})
 	if j.ctx.Err() != nil {
-		if !j.told {
-			j.told = true
-			r.Warnings = append(r.Warnings, mapdef.Fault{
-				Path: c.at, Rule: ruleNotJudged, Message: "The policies take too long to judge all calls. This call and those after it were not judged.",
-			})
-		}
+		j.giveUp(c, r)
 		return
 	}
 	rule, what := ruleBlocked, "block"
@@ -283,6 +282,17 @@ func (j *judge) look(c call, seen catalog.Seen, s *schema, r *Report) {
 		message = "Governance may " + what + " this call, depending on what is known only when it runs: " + v.Reason + "."
 	}
 	r.Warnings = append(r.Warnings, mapdef.Fault{Path: c.at, Rule: rule, Message: message})
+}
+
+// giveUp warns of the first call that is not judged.
+func (j *judge) giveUp(c call, r *Report) {
+	if j.told {
+		return
+	}
+	j.told = true
+	r.Warnings = append(r.Warnings, mapdef.Fault{
+		Path: c.at, Rule: ruleNotJudged, Message: "The policies take too long to judge all calls. This call and those after it were not judged.",
+	})
 }
 
 // mask returns arguments as they may be shown in a reason.
