@@ -36,7 +36,12 @@ type mapCase struct {
 		Error          struct{ Code, Instance string }
 		Calls          []mapCall
 		InAnyOrder     bool `json:"calls_in_any_order"`
-		Trace          []string
+		Changes        []struct {
+			Verb      string
+			Args      json.RawMessage
+			DependsOn []int `json:"depends_on"`
+		}
+		Trace []string
 	}
 }
 
@@ -53,11 +58,6 @@ type mapCall struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// notDrivenYet are the members of steps and the happenings that no execution obeys yet.
-var notDrivenYet = []string{
-	`"type": "approval"`, `"type": "map"`, `"type": "escalate"`, `"event": {`, `"dry_run": true`, `"signal":`, `"decide":`, `"again":`,
-}
-
 // notOverHTTP are the cases that no provider can bring about, and why.
 var notOverHTTP = map[string]string{
 	"retry_an_unsent_write": "a call that never leaves needs a provider without an address",
@@ -70,27 +70,32 @@ var notOverHTTP = map[string]string{
 var sooner = map[string][]string{
 	"limits_duration": {`"1d"`, `"1s"`},
 	// A run sends a read that was not answered again by itself.
-	"on_error_default":    {`PROVIDER_TIMEOUT`, `PROVIDER_ERROR`},
-	"retry_on":            {`PROVIDER_TIMEOUT`, `PROVIDER_ERROR`},
-	"pause_and_resume":    {`"1m"`, `"3s"`, `"${$now}"`, `"then"`, `"2026-01-01T01:00:00Z"`, `"then"`},
-	"retry":               {`"1s"`, `"100ms"`},
-	"timeout":             {`"10s"`, `"2500ms"`, `"4s"`, `"1s"`},
-	"wait_for":            {`"30d"`, `"1s"`},
-	"wait_for_expression": {`}m"`, `}ms"`},
-	"wait_until":          {`"2026-01-02T00:00:00Z"`, `"2026-01-01T00:00:00Z"`, `"${$now}"`, `"2026-01-01T00:00:00Z"`},
-	"while_poll":          {`"30s"`, `"300ms"`},
+	"on_error_default":          {`PROVIDER_TIMEOUT`, `PROVIDER_ERROR`},
+	"retry_on":                  {`PROVIDER_TIMEOUT`, `PROVIDER_ERROR`},
+	"pause_and_resume":          {`"1m"`, `"3s"`, `"${$now}"`, `"then"`, `"2026-01-01T01:00:00Z"`, `"then"`},
+	"retry":                     {`"1s"`, `"100ms"`},
+	"timeout":                   {`"10s"`, `"2500ms"`, `"4s"`, `"1s"`},
+	"approval_expired_continue": {`"1h"`, `"1s"`},
+	"approval_expired_fail":     {`"1h"`, `"1s"`},
+	"timeout_of_a_wait":         {`"10s"`, `"1s"`},
+	"wait_event_before":         {`"for": "1h"`, `"for": "3s"`},
+	"wait_event_since_step":     {`"for": "1h"`, `"for": "4s"`, `"timeout": "1h"`, `"timeout": "1s"`},
+	"wait_event_timeout":        {`"7d"`, `"1s"`},
+	"wait_for":                  {`"30d"`, `"1s"`},
+	"wait_for_expression":       {`}m"`, `}ms"`},
+	"wait_until":                {`"2026-01-02T00:00:00Z"`, `"2026-01-01T00:00:00Z"`, `"${$now}"`, `"2026-01-01T00:00:00Z"`},
+	"while_poll":                {`"30s"`, `"300ms"`},
 }
 
-func readMapCase(t *testing.T, file string) (*mapCase, string) {
+func readMapCase(t *testing.T, file string) *mapCase {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
 	name := strings.TrimSuffix(filepath.Base(file), ".json")
-	text := string(raw)
-	text = strings.NewReplacer(sooner[name]...).Replace(text)
+	text := strings.NewReplacer(sooner[name]...).Replace(string(raw))
 	c := &mapCase{}
 	require.NoError(t, json.Unmarshal([]byte(text), c))
-	return c, text
+	return c
 }
 
 // TestMapsDoOverHTTPWhatTheirCasesSay runs the cases of testdata/maps on the real service. The
@@ -102,8 +107,8 @@ func TestMapsDoOverHTTPWhatTheirCasesSay(t *testing.T) {
 	ran := 0
 	for i, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
-		c, text := readMapCase(t, file)
-		if notOverHTTP[name] != "" || slices.ContainsFunc(notDrivenYet, func(s string) bool { return strings.Contains(text, s) }) {
+		c := readMapCase(t, file)
+		if notOverHTTP[name] != "" {
 			continue
 		}
 		ran++
@@ -113,30 +118,31 @@ func TestMapsDoOverHTTPWhatTheirCasesSay(t *testing.T) {
 			c.run(t, stack(t, []string{eager, split}[i%2]))
 		})
 	}
-	require.Greater(t, ran, 50)
+	require.Greater(t, ran, 80)
 }
 
 func (c *mapCase) run(t *testing.T, s *rig.Stack) {
 	t.Helper()
 	tenant := newTenant(s)
-	p := c.connect(t, tenant)
-	a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", p.named(t, c.Map))
+	p, w := c.connect(t, tenant), newCaseWorld(t, tenant, c)
+	a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", p.named(t, c.publishOthers(t, tenant)))
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 	wait := "Prefer: wait=60"
 	if len(c.Happens) > 0 {
 		wait = "Prefer: wait=0"
 	}
-	a = tenant.Runtime.Do(http.MethodPost, a.Header.Get("Location")+"/trigger", map[string]any{"payload": c.Trigger.Payload}, wait)
-	path := "/v1/executions/" + executionIn(t, a)
+	a = tenant.Runtime.Do(http.MethodPost, a.Header.Get("Location")+"/trigger", map[string]any{"payload": c.Trigger.Payload, "dryRun": c.Trigger.DryRun}, wait)
+	w.path = "/v1/executions/" + executionIn(t, a)
 	for _, h := range c.Happens {
-		c.happen(t, tenant, path, h)
+		w.happen(h)
 	}
-	e := mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK)
+	e := mapExecutionOf(t, tenant.User.Do(http.MethodGet, w.path, nil, "Prefer: wait=60"), http.StatusOK)
 	require.Empty(t, p.wrong())
 	require.Equal(t, text(c.Expect.Status), e.Status)
-	if c.Expect.Output != nil {
-		require.Equal(t, exact(t, c.Expect.Output), exact(t, e.Output))
+	if want := w.output(c); want != nil {
+		require.Equal(t, exact(t, want), exact(t, e.Output))
 	}
+	w.requireChanges(c)
 	if c.Expect.Error.Code != "" {
 		require.Equal(t, c.Expect.Error.Code, e.Error.Code)
 		if c.Expect.Error.Instance != "" {
@@ -232,49 +238,6 @@ func (c *mapCase) steps(t *testing.T) (steps map[string]tracedStep, order []stri
 		steps[path] = step
 	}
 	return steps, order
-}
-
-// happen brings about what comes from outside, once the execution waits.
-func (c *mapCase) happen(t *testing.T, tenant *rig.Tenant, path string, h map[string]json.RawMessage) {
-	t.Helper()
-	var e mapExecution
-	status := "waiting"
-	if text(h["control"]) == "resume" {
-		status = "paused"
-	}
-	rig.Until(t, arriveLimit, "the execution is "+status, func() bool {
-		e = mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK)
-		last := e.Steps[max(len(e.Steps)-1, 0):]
-		if status == "paused" {
-			return e.Status == status && len(last) > 0 && last[0].Status == "completed"
-		}
-		return e.Status == status
-	})
-	if raw, ok := h["resolve"]; ok {
-		c.resolve(t, tenant, e, raw)
-		return
-	}
-	a := tenant.User.Do(http.MethodPost, path+"/"+text(h["control"]), nil)
-	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
-}
-
-func (c *mapCase) resolve(t *testing.T, tenant *rig.Tenant, e mapExecution, raw json.RawMessage) {
-	t.Helper()
-	var r struct {
-		Step, Outcome string
-		Result        json.RawMessage
-	}
-	require.NoError(t, json.Unmarshal(raw, &r))
-	for _, s := range e.Steps {
-		if s.ID == r.Step {
-			body := map[string]any{"outcome": r.Outcome, "reason": "looked"}
-			if r.Result != nil {
-				body["result"] = r.Result
-			}
-			a := tenant.User.Do(http.MethodPost, "/v1/executions/"+*s.ExecutionID+"/resolve", body)
-			require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
-		}
-	}
 }
 
 // mapProvider answers the calls of a case as the case says.
