@@ -99,6 +99,41 @@ func TestCallThatHadNoEffectLeavesTheWindow(t *testing.T) {
 	require.Empty(t, w.bank.of("again"))
 }
 
+// Each key has a window of its own, and so has each agent of the caller.
+func TestWindowsOfKeysAndAgents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.limitFor("two calls a key", windowOf(m{"by": "key.id", "per": "1h", "count": true}, "greater", 2))
+	w.policy(with(rule("one call an agent", "block", lowWrite), m{"conditions": []m{
+		windowOf(m{"by": "agent_id", "per": "1h", "count": true}, "greater", 1),
+	}}))
+	first, _ := w.key("actions:run")
+	second, _ := w.key("actions:run")
+	for i, key := range []*rig.Client{first, second} {
+		for n := range 3 {
+			id := fmt.Sprintf("key-%d-%d", i, n)
+			a := key.Run(mediumWrite, m{"id": id}, id)
+			if n < 2 {
+				succeeded(t, a)
+				continue
+			}
+			e := refused(t, a, http.StatusForbidden, "GOVERNANCE_BLOCKED")
+			require.Contains(t, e.Error.Message, "calls by key.id within 1h greater 2")
+		}
+	}
+	for i, key := range []*rig.Client{first, second} {
+		id := fmt.Sprintf("agent-%d", i)
+		call := func(id, agent string) rig.Answer {
+			return key.Do(http.MethodPost, "/v1/runtime/actions/run", m{"verb": lowWrite, "args": m{"id": id}, "execution_id": id, "metadata": m{"agent_id": agent}})
+		}
+		succeeded(t, call(id, id))
+		e := refused(t, call(id+"-again", id), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+		require.Contains(t, e.Error.Message, "calls by agent_id within 1h greater 1")
+	}
+	e := refused(t, first.Run(lowWrite, m{"id": "nobody"}, "nobody"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	require.Contains(t, e.Error.Message, "it is null")
+}
+
 func TestCallBeforeAnotherHasSucceededIsBlocked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

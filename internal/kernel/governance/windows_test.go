@@ -171,6 +171,39 @@ func TestWindowFindsTheValueAndTheAmountOfACall(t *testing.T) {
 	}
 }
 
+func TestWindowCountsByEachOfItsFields(t *testing.T) {
+	t.Parallel()
+	for by, give := range map[string]func(c *governance.Call, value *string){
+		"customer_id": func(c *governance.Call, value *string) { c.Context.CustomerID = value },
+		"session.id":  func(c *governance.Call, value *string) { c.Context.SessionID = value },
+		"agent_id":    func(c *governance.Call, value *string) { c.Context.AgentID = value },
+		"key.id":      func(c *governance.Call, value *string) { c.Context.KeyID = value },
+		"args.order": func(c *governance.Call, value *string) {
+			args, err := json.Marshal(map[string]*string{"order": value})
+			require.NoError(t, err)
+			c.Args = args
+		},
+	} {
+		p := policy("p", block, windowed(governance.Window{By: by, Per: "1h", Count: true}, "greater", "1"))
+		require.Empty(t, governance.CheckPolicy(p), by)
+		value := func(of *string) []byte {
+			call := governance.Call{Verb: verb.Name{Provider: "shop", Verb: "refund"}, Args: json.RawMessage(`{}`)}
+			give(&call, of)
+			set := governance.Compile(1, []governance.Policy{p})
+			uses := set.Windows(call).Uses
+			require.Len(t, uses, 1, by)
+			require.True(t, uses[0].Counts, by)
+			require.Len(t, uses[0].Readings, 1, by)
+			return uses[0].Value
+		}
+		one, other := "one", "other"
+		require.NotNil(t, value(&one), by)
+		require.Equal(t, value(&one), value(&one), by)
+		require.NotEqual(t, value(&one), value(&other), by)
+		require.Nil(t, value(nil), by)
+	}
+}
+
 func TestWindowWithoutAReadingIsInDoubt(t *testing.T) {
 	t.Parallel()
 	customer := "c1"
