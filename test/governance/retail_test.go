@@ -93,6 +93,14 @@ func retailPaths() map[string]any {
 	return paths
 }
 
+// retailWorld is a tenant that is connected to a shop of its own.
+func retailWorld(t *testing.T) (*world, *retail) {
+	t.Helper()
+	w, shop := emptyWorld(t, sharedDev().For(t)), newRetail(t)
+	w.Connect(t, "retail", shop.srv.URL, bankDocument(retailPaths()), "bearer", map[string]string{"token": "retail-token"})
+	return w, shop
+}
+
 // retailPolicies are those of the page, by their names.
 func retailPolicies(t *testing.T) map[string]m {
 	t.Helper()
@@ -111,6 +119,68 @@ func retailPolicies(t *testing.T) map[string]m {
 	return policies
 }
 
+// retailCall is a call of the shop.
+type retailCall struct {
+	verb     string
+	args     m
+	metadata m
+	session  string
+}
+
+// run makes the call and returns its execution id beside the answer.
+func (c retailCall) run(w *world) (a rig.Answer, id string) {
+	id = uuid.NewString()
+	body := m{"verb": "retail:" + c.verb, "args": c.args, "metadata": c.metadata, "execution_id": id}
+	if c.session != "" {
+		body["session_id"] = c.session
+	}
+	return w.send(body), id
+}
+
+// retailRule has calls of each kind for a rule. Of those that are held, people decide, and they are sent
+// once.
+type retailRule struct{ passes, fails, held []retailCall }
+
+// check makes the calls under the policy of the rule.
+func (r retailRule) check(t *testing.T, w *world, shop *retail, name string, policy m) {
+	t.Helper()
+	lookups, _ := policy["lookups"].([]any)
+	reads := func(c retailCall) (n int) { // the look-ups that call the same verb
+		for _, one := range lookups {
+			if read, _ := one.(m); read["verb"] == "retail:"+c.verb {
+				n++
+			}
+		}
+		return n
+	}
+	for _, c := range r.passes {
+		want := shop.count(c.verb) + reads(c) + 1
+		a, _ := c.run(w)
+		require.Equal(t, http.StatusOK, a.Status, "%v: %s", c, a.Body)
+		require.Equal(t, want, shop.count(c.verb), "%v", c)
+	}
+	for _, c := range r.fails {
+		want := shop.count(c.verb) + reads(c)
+		a, _ := c.run(w)
+		e := refused(t, a, http.StatusForbidden, "GOVERNANCE_BLOCKED")
+		require.Equal(t, "block", e.Error.Decision)
+		require.Contains(t, e.Error.Message, name)
+		require.NotContains(t, e.Error.Message, "ann")
+		require.Equal(t, want, shop.count(c.verb), "%v", c)
+	}
+	for _, c := range r.held {
+		before := shop.count(c.verb)
+		a, id := c.run(w)
+		e := refused(t, a, http.StatusForbidden, "GOVERNANCE_BLOCKED")
+		require.Equal(t, "pending_approval", e.Error.Decision)
+		require.Equal(t, before, shop.count(c.verb), "%v", c)
+		require.Equal(t, http.StatusOK, w.approve(e.Error.ApprovalID).Status)
+		w.awaitStatus(id, "executed")
+		require.Equal(t, http.StatusConflict, w.approve(e.Error.ApprovalID).Status)
+		require.Equal(t, before+1, shop.count(c.verb), "%v", c)
+	}
+}
+
 // Each rule of the page lets through what it should, and stops the rest before it is sent.
 func TestRulesOfARetailAgent(t *testing.T) {
 	t.Parallel()
@@ -119,28 +189,24 @@ func TestRulesOfARetailAgent(t *testing.T) {
 	exchange := m{"order_id": "#W0000002", "item_ids": []string{"1"}, "new_item_ids": []string{"2"}, "payment_method_id": "card_1"}
 	giveBack := m{"order_id": "#W0000002", "item_ids": []string{"1"}, "payment_method_id": "card_1"}
 	ann := m{"customer_id": "ann", "confirmed": true}
-	type call struct {
-		verb     string
-		args     m
-		metadata m
-		session  string
-	}
-	rules := map[string]struct{ passes, fails []call }{
+	rules := map[string]retailRule{
 		"The customer is found first": {
-			[]call{{"find_user_id_by_email", m{"email": "ann@example.com"}, ann, "s1"}, {"cancel_pending_order", cancel, ann, "s1"}},
-			[]call{{"cancel_pending_order", cancel, ann, "s2"}, {"cancel_pending_order", cancel, ann, ""}},
+			passes: []retailCall{{"find_user_id_by_email", m{"email": "ann@example.com"}, ann, "s1"}, {"cancel_pending_order", cancel, ann, "s1"}},
+			fails:  []retailCall{{"cancel_pending_order", cancel, ann, "s2"}, {"cancel_pending_order", cancel, ann, ""}},
 		},
 		"Only after the customer has confirmed": {
-			[]call{{"cancel_pending_order", cancel, ann, ""}, {"get_order_details", m{"order_id": "#W0000001"}, m{}, ""}, {"transfer_to_human_agents", m{"summary": "x"}, m{}, ""}},
-			[]call{{"cancel_pending_order", cancel, m{"customer_id": "ann"}, ""}, {"cancel_pending_order", cancel, m{"confirmed": "true"}, ""}, {"modify_pending_order", m{}, m{"confirmed": false}, ""}},
+			passes: []retailCall{{"cancel_pending_order", cancel, ann, ""}, {"get_order_details", m{"order_id": "#W0000001"}, m{}, ""}, {"transfer_to_human_agents", m{"summary": "x"}, m{}, ""}},
+			fails:  []retailCall{{"cancel_pending_order", cancel, m{"customer_id": "ann"}, ""}, {"cancel_pending_order", cancel, m{"confirmed": "true"}, ""}, {"modify_pending_order", m{}, m{"confirmed": false}, ""}},
 		},
 		"Ids of one shape": {
-			[]call{{"get_order_details", m{"order_id": "#W0000001"}, ann, ""}},
-			[]call{{"get_order_details", m{"order_id": "W0000001"}, ann, ""}, {"cancel_pending_order", m{"order_id": "#W0000001 ", "reason": "x"}, ann, ""}, {"cancel_pending_order", m{"reason": "x"}, ann, ""}},
+			passes: []retailCall{{"get_order_details", m{"order_id": "#W0000001"}, ann, ""}},
+			fails:  []retailCall{{"get_order_details", m{"order_id": "W0000001"}, ann, ""}, {"cancel_pending_order", m{"order_id": "#W0000001 ", "reason": "x"}, ann, ""}, {"cancel_pending_order", m{"reason": "x"}, ann, ""}},
 		},
 		"Only the customer's own orders": {
-			[]call{{"cancel_pending_order", cancel, ann, ""}, {"get_order_details", m{"order_id": "#W0000003"}, ann, ""}},
-			[]call{
+			passes: []retailCall{{"cancel_pending_order", cancel, ann, ""}, {"get_order_details", m{"order_id": "#W0000001"}, ann, ""}},
+			fails: []retailCall{
+				{"get_order_details", m{"order_id": "#W0000003"}, ann, ""},
+				{"get_order_details", m{"order_id": "#W0000001"}, m{}, ""},
 				{"cancel_pending_order", with(cancel, m{"order_id": "#W0000003"}), ann, ""},
 				{"cancel_pending_order", cancel, m{}, ""},
 				{"cancel_pending_order", with(cancel, m{"order_id": "#W9999999"}), ann, ""},
@@ -148,63 +214,63 @@ func TestRulesOfARetailAgent(t *testing.T) {
 			},
 		},
 		"As many new items as old ones": {
-			[]call{{"exchange_delivered_order_items", exchange, ann, ""}},
-			[]call{{"exchange_delivered_order_items", with(exchange, m{"new_item_ids": []string{"2", "3"}}), ann, ""}, {"exchange_delivered_order_items", m{"order_id": "#W0000002", "item_ids": []string{"1"}}, ann, ""}},
+			passes: []retailCall{{"exchange_delivered_order_items", exchange, ann, ""}},
+			fails:  []retailCall{{"exchange_delivered_order_items", with(exchange, m{"new_item_ids": []string{"2", "3"}}), ann, ""}, {"exchange_delivered_order_items", m{"order_id": "#W0000002", "item_ids": []string{"1"}}, ann, ""}},
 		},
 		"One exchange per order": {
-			[]call{{"exchange_delivered_order_items", exchange, ann, ""}, {"exchange_delivered_order_items", with(exchange, m{"order_id": "#W0000004"}), ann, ""}},
-			[]call{{"exchange_delivered_order_items", exchange, ann, ""}, {"exchange_delivered_order_items", m{"item_ids": []string{"1"}}, ann, ""}},
+			passes: []retailCall{{"exchange_delivered_order_items", exchange, ann, ""}, {"exchange_delivered_order_items", with(exchange, m{"order_id": "#W0000004"}), ann, ""}},
+			fails:  []retailCall{{"exchange_delivered_order_items", exchange, ann, ""}, {"exchange_delivered_order_items", m{"item_ids": []string{"1"}}, ann, ""}},
 		},
 		"Reasons from a list": {
-			[]call{{"cancel_pending_order", cancel, ann, ""}, {"cancel_pending_order", with(cancel, m{"reason": "ordered by mistake"}), ann, ""}},
-			[]call{{"cancel_pending_order", with(cancel, m{"reason": "found it cheaper"}), ann, ""}, {"cancel_pending_order", m{"order_id": "#W0000001"}, ann, ""}},
+			passes: []retailCall{{"cancel_pending_order", cancel, ann, ""}, {"cancel_pending_order", with(cancel, m{"reason": "ordered by mistake"}), ann, ""}},
+			fails:  []retailCall{{"cancel_pending_order", with(cancel, m{"reason": "found it cheaper"}), ann, ""}, {"cancel_pending_order", m{"order_id": "#W0000001"}, ann, ""}},
 		},
 		"Only pending orders change": {
-			[]call{{"cancel_pending_order", cancel, ann, ""}, {"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, ""}},
-			[]call{{"cancel_pending_order", with(cancel, m{"order_id": "#W0000002"}), ann, ""}, {"cancel_pending_order", with(cancel, m{"order_id": "#W0000005"}), ann, ""}},
+			passes: []retailCall{{"cancel_pending_order", cancel, ann, ""}, {"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, ""}},
+			fails:  []retailCall{{"cancel_pending_order", with(cancel, m{"order_id": "#W0000002"}), ann, ""}, {"cancel_pending_order", with(cancel, m{"order_id": "#W0000005"}), ann, ""}},
 		},
 		"Refunds go back to where the money came from": {
-			[]call{{"return_delivered_order_items", giveBack, ann, ""}},
-			[]call{{"return_delivered_order_items", with(giveBack, m{"payment_method_id": "card_2"}), ann, ""}, {"return_delivered_order_items", with(giveBack, m{"order_id": "#W0000005"}), ann, ""}},
+			passes: []retailCall{{"return_delivered_order_items", giveBack, ann, ""}},
+			fails:  []retailCall{{"return_delivered_order_items", with(giveBack, m{"payment_method_id": "card_2"}), ann, ""}, {"return_delivered_order_items", with(giveBack, m{"order_id": "#W0000005"}), ann, ""}},
 		},
 		"A person takes over": {
-			[]call{{"cancel_pending_order", cancel, ann, ""}},
-			[]call{{"transfer_to_human_agents", m{"summary": "x"}, ann, ""}},
+			passes: []retailCall{{"cancel_pending_order", cancel, ann, ""}},
+			held:   []retailCall{{"transfer_to_human_agents", m{"summary": "x"}, ann, ""}},
 		},
 		"One change a call": {
-			[]call{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, ""}},
-			[]call{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x", "payment": "y"}}, ann, ""}},
+			passes: []retailCall{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, ""}},
+			fails:  []retailCall{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x", "payment": "y"}}, ann, ""}},
 		},
 	}
 	require.Len(t, policies, len(rules), "the page and the test have the same rules")
 	for name, rule := range rules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := emptyWorld(t, sharedDev().For(t))
-			shop := newRetail(t)
-			w.Connect(t, "retail", shop.srv.URL, bankDocument(retailPaths()), "bearer", map[string]string{"token": "retail-token"})
+			w, shop := retailWorld(t)
 			require.Contains(t, policies, name)
 			w.policy(policies[name])
-			run := func(c call) rig.Answer {
-				body := m{"verb": "retail:" + c.verb, "args": c.args, "metadata": c.metadata, "execution_id": uuid.NewString()}
-				if c.session != "" {
-					body["session_id"] = c.session
-				}
-				return w.send(body)
-			}
-			for _, c := range rule.passes {
-				before := shop.count(c.verb)
-				a := run(c)
-				require.Equal(t, http.StatusOK, a.Status, "%v: %s", c, a.Body)
-				require.Equal(t, before+1, shop.count(c.verb))
-			}
-			for _, c := range rule.fails {
-				before := shop.count(c.verb)
-				e := refused(t, run(c), http.StatusForbidden, "GOVERNANCE_BLOCKED")
-				require.Contains(t, e.Error.Message, name)
-				require.Equal(t, before, shop.count(c.verb), "%v", c)
-				require.NotContains(t, e.Error.Message, "ann")
-			}
+			rule.check(t, w, shop, name, policies[name])
 		})
 	}
+	t.Run("all rules at once", func(t *testing.T) {
+		t.Parallel()
+		w, shop := retailWorld(t)
+		for _, policy := range policies {
+			w.policy(policy)
+		}
+		for _, c := range []retailCall{
+			{"find_user_id_by_email", m{"email": "ann@example.com"}, ann, "s1"},
+			{"get_order_details", m{"order_id": "#W0000001"}, ann, "s1"},
+			{"cancel_pending_order", cancel, ann, "s1"},
+			{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, "s1"},
+			{"exchange_delivered_order_items", exchange, ann, "s1"},
+			{"return_delivered_order_items", giveBack, ann, "s1"},
+		} {
+			a, _ := c.run(w)
+			require.Equal(t, http.StatusOK, a.Status, "%v: %s", c, a.Body)
+		}
+		for _, verb := range []string{"cancel_pending_order", "modify_pending_order", "exchange_delivered_order_items", "return_delivered_order_items"} {
+			require.Equal(t, 1, shop.count(verb), verb)
+		}
+	})
 }
