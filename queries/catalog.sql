@@ -88,10 +88,17 @@ SELECT @tenant_id, p.slug, @now FROM platform_providers p WHERE p.slug = @slug
 ON CONFLICT (tenant_id, slug) DO NOTHING;
 
 -- name: DisableProvider :execrows
-DELETE FROM enabled_providers WHERE tenant_id = @tenant_id AND slug = @slug;
+WITH disabled AS (
+    DELETE FROM enabled_providers e WHERE e.tenant_id = @tenant_id AND e.slug = @slug RETURNING e.tenant_id, e.slug)
+INSERT INTO disabled_providers (tenant_id, slug, disabled_at) SELECT d.tenant_id, d.slug, @now::timestamptz FROM disabled d
+ON CONFLICT (tenant_id, slug) DO UPDATE SET disabled_at = excluded.disabled_at;
 
--- name: PlatformHasProvider :one
-SELECT EXISTS (SELECT FROM platform_providers WHERE slug = @slug);
+-- Whether a slug means a provider of the platform to a tenant that has no own one: the platform has it,
+-- or had it when the tenant chose it.
+-- name: MeansPlatformProvider :one
+SELECT (EXISTS (SELECT FROM platform_providers p WHERE p.slug = @slug)
+     OR EXISTS (SELECT FROM enabled_providers e WHERE e.tenant_id = @tenant_id AND e.slug = @slug)
+     OR EXISTS (SELECT FROM disabled_providers d WHERE d.tenant_id = @tenant_id AND d.slug = @slug))::boolean;
 
 -- What a slug is at the platform, and whether a provider of the tenant's own hides it.
 -- name: GetOffer :one

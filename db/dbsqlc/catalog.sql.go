@@ -137,16 +137,20 @@ func (q *Queries) DeleteVerbs(ctx context.Context, db DBTX, arg DeleteVerbsParam
 }
 
 const DisableProvider = `-- name: DisableProvider :execrows
-DELETE FROM enabled_providers WHERE tenant_id = $1 AND slug = $2
+WITH disabled AS (
+    DELETE FROM enabled_providers e WHERE e.tenant_id = $2 AND e.slug = $3 RETURNING e.tenant_id, e.slug)
+INSERT INTO disabled_providers (tenant_id, slug, disabled_at) SELECT d.tenant_id, d.slug, $1::timestamptz FROM disabled d
+ON CONFLICT (tenant_id, slug) DO UPDATE SET disabled_at = excluded.disabled_at
 `
 
 type DisableProviderParams struct {
+	Now      time.Time
 	TenantID uuid.UUID
 	Slug     string
 }
 
 func (q *Queries) DisableProvider(ctx context.Context, db DBTX, arg DisableProviderParams) (int64, error) {
-	result, err := db.Exec(ctx, DisableProvider, arg.TenantID, arg.Slug)
+	result, err := db.Exec(ctx, DisableProvider, arg.Now, arg.TenantID, arg.Slug)
 	if err != nil {
 		return 0, err
 	}
@@ -1098,6 +1102,26 @@ func (q *Queries) ListProviders(ctx context.Context, db DBTX, arg ListProvidersP
 	return items, nil
 }
 
+const MeansPlatformProvider = `-- name: MeansPlatformProvider :one
+SELECT (EXISTS (SELECT FROM platform_providers p WHERE p.slug = $1)
+     OR EXISTS (SELECT FROM enabled_providers e WHERE e.tenant_id = $2 AND e.slug = $1)
+     OR EXISTS (SELECT FROM disabled_providers d WHERE d.tenant_id = $2 AND d.slug = $1))::boolean
+`
+
+type MeansPlatformProviderParams struct {
+	Slug     string
+	TenantID uuid.UUID
+}
+
+// Whether a slug means a provider of the platform to a tenant that has no own one: the platform has it,
+// or had it when the tenant chose it.
+func (q *Queries) MeansPlatformProvider(ctx context.Context, db DBTX, arg MeansPlatformProviderParams) (bool, error) {
+	row := db.QueryRow(ctx, MeansPlatformProvider, arg.Slug, arg.TenantID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const NearVerbs = `-- name: NearVerbs :many
 WITH own AS MATERIALIZED (
     (SELECT p.slug FROM providers p WHERE p.tenant_id = $1::uuid AND p.slug >= $2::text ORDER BY p.slug LIMIT $5::integer)
@@ -1210,17 +1234,6 @@ func (q *Queries) OwnConnectedProviders(ctx context.Context, db DBTX, tenantID u
 		return nil, err
 	}
 	return items, nil
-}
-
-const PlatformHasProvider = `-- name: PlatformHasProvider :one
-SELECT EXISTS (SELECT FROM platform_providers WHERE slug = $1)
-`
-
-func (q *Queries) PlatformHasProvider(ctx context.Context, db DBTX, slug string) (bool, error) {
-	row := db.QueryRow(ctx, PlatformHasProvider, slug)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
 }
 
 const ReachOfProviders = `-- name: ReachOfProviders :many

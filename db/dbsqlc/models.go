@@ -370,6 +370,12 @@ type CustomerTerm struct {
 	CustomerID uuid.UUID
 }
 
+type DisabledProvider struct {
+	TenantID   uuid.UUID
+	Slug       string
+	DisabledAt time.Time
+}
+
 type EnabledProvider struct {
 	TenantID  uuid.UUID
 	Slug      string

@@ -113,6 +113,7 @@ func (w *world) age(tb testing.TB, own *tenant) {
 	tb.Helper()
 	for _, insert := range []string{
 		`INSERT INTO enabled_providers (tenant_id, slug, enabled_at) VALUES ($1, $2 || '-shared', now())`,
+		`INSERT INTO disabled_providers (tenant_id, slug, disabled_at) VALUES ($1, $2 || '-shared', now())`,
 		`INSERT INTO circuits (tenant_id, provider) VALUES ($1, $2 || '-shop')`,
 		`INSERT INTO run_erasures (tenant_id, look_at) SELECT $1, now() + interval '1 day' WHERE $2 <> ''`,
 		`INSERT INTO runs_left (tenant_id, run_id, look_at) SELECT $1, $1, now() + interval '1 day' WHERE $2 <> ''`,

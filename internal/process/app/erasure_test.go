@@ -93,6 +93,7 @@ var impersonal = map[string]string{
 	"verb_counts":          "of an API",
 	"provider_documents":   "of an API",
 	"enabled_providers":    "of an API",
+	"disabled_providers":   "of an API",
 	"removed_providers":    "of an API",
 	"removed_verbs":        "of an API",
 	"accepted_verbs":       "of an API",

@@ -75,6 +75,7 @@ var kept = map[string]string{
 	"verb_counts":          "a sum over the provider's verbs",
 	"provider_documents":   "until the tenant deletes the provider",
 	"enabled_providers":    "the tenant's choice",
+	"disabled_providers":   "a key imports nothing in the place of what was chosen",
 	"circuits":             "one row of a provider that has failed; it goes with the provider",
 	"removed_providers":    "an import by a key is compared with what was removed",
 	"removed_verbs":        "an import by a key is compared with what was removed",

@@ -66,10 +66,13 @@ type known struct {
 	verbs   []knownVerb
 	// accepted are the accepted forms of verbs that are quarantined or were removed, by name.
 	accepted map[string]accepted
+	// offered are the verbs of the platform's provider in whose place the import comes, by name. Where a
+	// verb has no other form, this one counts as accepted.
+	offered map[string]accepted
 	// corrections are those that the provider has, none of a removed one.
 	corrections Corrections
-	// platform says that the platform offers a provider under the slug, which one of the
-	// tenant would hide.
+	// platform says that the slug means a provider of the platform, which one of the tenant would
+	// hide. It does so after the operator removed it too, where the tenant chose it before.
 	platform bool
 	// keeps says that the provider has its document stored, with the hash document.
 	keeps    bool
@@ -116,7 +119,7 @@ func (c change) message() string {
 	case "method":
 		return where + "an argument could choose another method."
 	case "platform":
-		return "The provider would hide the platform's of the same slug."
+		return "The slug is that of a provider that the platform offers, or that it offered when the tenant chose it. The import would take its place."
 	case "rules":
 		return "The rules that stay with the provider would be others. A key only adds rules at their end, which make the risk high or hide operations."
 	case "overlay":

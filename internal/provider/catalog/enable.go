@@ -65,7 +65,7 @@ func (c *Catalog) Enable(ctx context.Context, who actor.Actor, slug string) (Off
 // nothing. PROVIDER_NOT_FOUND where the platform offers none and the tenant has enabled none.
 func (c *Catalog) Disable(ctx context.Context, who actor.Actor, slug string) (Offer, error) {
 	return c.choose(ctx, who, slug, audit.ProviderDisabled, func(tx pgx.Tx) (int64, error) {
-		return c.q.DisableProvider(ctx, tx, dbsqlc.DisableProviderParams{TenantID: who.TenantID, Slug: slug})
+		return c.q.DisableProvider(ctx, tx, dbsqlc.DisableProviderParams{TenantID: who.TenantID, Now: c.now(), Slug: slug})
 	})
 }
 

@@ -37,8 +37,11 @@ func (c *Catalog) known(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug s
 		return known{}, fmt.Errorf("catalog: read the provider before: %w", err)
 	}
 	if len(providers) == 0 || providers[0].Removed { // its own does not hide the platform's now
-		if was.platform, err = c.q.PlatformHasProvider(ctx, tx, slug); err != nil {
+		if was.platform, err = c.q.MeansPlatformProvider(ctx, tx, dbsqlc.MeansPlatformProviderParams{TenantID: tenant, Slug: slug}); err != nil {
 			return known{}, fmt.Errorf("catalog: read the platform's provider: %w", err)
+		}
+		if was.offered, err = c.offered(ctx, tx, slug); err != nil {
+			return known{}, err
 		}
 	}
 	if len(providers) > 0 {
@@ -72,6 +75,19 @@ func (c *Catalog) known(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug s
 		})
 	}
 	return was, nil
+}
+
+// offered reads the verbs that the platform offers under a slug, in the form that they have now.
+func (c *Catalog) offered(ctx context.Context, tx pgx.Tx, slug string) (map[string]accepted, error) {
+	rows, err := c.q.KnownPlatformVerbs(ctx, tx, slug)
+	if err != nil {
+		return nil, fmt.Errorf("catalog: read the platform's verbs: %w", err)
+	}
+	forms := make(map[string]accepted, len(rows))
+	for _, r := range rows {
+		forms[r.Name] = accepted{verb.Risk(r.RiskLevel), json.RawMessage(r.Schema)}
+	}
+	return forms, nil
 }
 
 // presentVerbs reads the verbs that a provider has.

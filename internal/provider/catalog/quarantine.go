@@ -91,19 +91,24 @@ func (k *known) present() map[string]*knownVerb {
 	return list
 }
 
-// acceptedOf returns the form of a verb that was accepted last: the one that it has, where no
-// other is kept.
+// acceptedOf returns the form of a verb that was accepted last: the one that it has, or that the
+// platform offers, where no other is kept.
 func (k *known) acceptedOf(name string, present map[string]*knownVerb) accepted {
 	if form, kept := k.accepted[name]; kept {
 		return form
 	}
-	v := present[name]
-	return accepted{v.risk, v.schema}
+	if v, has := present[name]; has {
+		return accepted{v.risk, v.schema}
+	}
+	return k.offered[name]
 }
 
 // gone returns the accepted forms of verbs that the provider does not have afterwards.
 func (q *quarantine) gone() map[string]accepted {
-	gone := map[string]accepted{}
+	gone := maps.Clone(q.was.offered)
+	if gone == nil {
+		gone = map[string]accepted{}
+	}
 	for _, v := range q.was.verbs {
 		if !v.removed {
 			gone[v.name] = accepted{v.risk, v.schema}
@@ -120,6 +125,9 @@ func (q *quarantine) gone() map[string]accepted {
 func (q *quarantine) suspect(d verb.Definition, present map[string]*knownVerb) {
 	form, kept := q.was.accepted[d.Name]
 	k, had := present[d.Name]
+	if !kept && !had {
+		form, kept = q.was.offered[d.Name]
+	}
 	var diff argdiff.Result
 	switch {
 	case kept && !bytes.Equal(form.schema, d.Schema):
