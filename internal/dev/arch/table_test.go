@@ -75,6 +75,7 @@ func layers() []layer {
 		{"internal/dev/devserver/port", nil},
 		{"internal/dev/devserver/postgres", []string{"internal/dev/devserver/"}},
 		{"internal/dev/devserver", []string{"db", process, "internal/kernel/flow"}},
+		{"internal/dev/testkit/testdir", nil},
 		{"internal/dev/testkit", slices.Concat([]string{kernel, record, "internal/dev/devserver/"}, domains, store)},
 	}
 	for _, folder := range domains {
@@ -117,8 +118,8 @@ func borders() []border {
 		{"github.com/pressly/goose", []string{"db"}, "db owns the migrations"},
 		{"github.com/caarlos0/env", []string{"internal/process/config"}, "configuration is read in one place"},
 		{"github.com/spf13/cobra", []string{"cmd/agentruntime-dev", "internal/process/cli"}, "the command line ends in the commands"},
-		{"github.com/stretchr/testify", []string{"internal/dev/testkit"}, "tests only"},
-		{"testing", []string{"internal/dev/testkit"}, "tests only"},
+		{"github.com/stretchr/testify", []string{"internal/dev/testkit", "internal/dev/testkit/"}, "tests only"},
+		{"testing", []string{"internal/dev/testkit", "internal/dev/testkit/"}, "tests only"},
 	}
 }
 
