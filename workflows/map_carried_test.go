@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
@@ -74,7 +75,7 @@ func TestMapRunTakesAlongHowFarEventsAreRead(t *testing.T) {
 // lost. The new history reads no events for it, and takes it back.
 func TestMapRunTakesAlongTheWaitsThatHaveEnded(t *testing.T) {
 	t.Parallel()
-	w := newMapWorld(t, `[{"id":"w","type":"wait","event":{"type":"custom.paid"}},{"id":"s","type":"verb","verb":"shop:ship","args":{}},
+	w := newMapWorld(t, `[{"id":"w","type":"wait","event":{"type":"custom.paid"}},{"id":"p","type":"wait","for":"2h"},
 		{"id":"v","type":"wait","event":{"type":"custom.paid"}}]`)
 	w.events = func() (arrived []stepmachine.EventArrived) {
 		for _, path := range w.waits {
@@ -87,15 +88,13 @@ func TestMapRunTakesAlongTheWaitsThatHaveEnded(t *testing.T) {
 		}
 		return arrived
 	}
-	w.answers["shop:ship"] = func(int) flow.MapCallEnd {
-		w.env.SetCurrentHistoryLength(10) // a later task
-		return executed(`{}`)
-	}
 	next := w.history(flow.MapInput{}, nil)
 	require.NotNil(t, next)
 	require.Equal(t, []string{"/steps/0"}, w.waits, "the row of the wait that has ended is there")
 	require.Len(t, w.looked, 1)
-	require.Nil(t, w.history(*next, nil))
+	require.Nil(t, w.history(*next, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { env.SetCurrentHistoryLength(10) }, time.Minute) // a later task
+	}))
 	require.Equal(t, []string{"/steps/0"}, w.looked[1].Ended)
 	require.Equal(t, []string{"/steps/2"}, w.waits)
 	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
