@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/machines"
 )
 
 // MapRun takes one execution of a Map to its end. The step machine decides what happens: it takes
@@ -16,8 +17,13 @@ import (
 // timers, and passes what came of it back as the next event. Rows have what steps did, so a step
 // that is repeated after a crash finds what happened. A Map that fails is a result, not an error.
 func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
+	return runMap(ctx, in, machines.All())
+}
+
+// runMap is MapRun on the machine among these that the execution's row names.
+func runMap(ctx workflow.Context, in flow.MapInput, known stepmachine.Machines) (flow.MapResult, error) {
 	m := &mapRun{
-		in: in, calls: map[string]*mapCall{}, models: map[string]*mapModel{},
+		in: in, machines: known, calls: map[string]*mapCall{}, models: map[string]*mapModel{},
 		timers: map[string]workflow.CancelFunc{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
 	}
 	// A cancel in the Temporal UI is one more event: the execution undoes what it has done.
@@ -50,9 +56,10 @@ func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
 
 // mapRun is the execution while its workflow is in memory.
 type mapRun struct {
-	in      flow.MapInput
-	program *stepmachine.Program
-	state   *stepmachine.State
+	in       flow.MapInput
+	machines stepmachine.Machines
+	// machine is the execution on the machine of its version.
+	machine stepmachine.Execution
 	parent  string
 
 	// queue has what has happened and the machine does not know yet; nudged: rows have news.
@@ -109,34 +116,36 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 		return true, err
 	}
 	m.parent, m.seq = begun.Parent, begun.Seq
-	if m.program, err = compile(begun.Definition); err != nil {
+	machine := machineOf(m.machines, begun.Machine)
+	program, err := compile(begun.Definition)
+	if err != nil {
 		return true, err
 	}
 	var commands []stepmachine.Command
 	switch {
 	case m.in.Carried != nil:
 		m.seq, m.places, m.wrote, m.told = m.in.Carried.Seq, m.in.Carried.Places, m.in.Carried.Wrote, m.in.Carried.Told
-		m.state, err = decodeState(m.in.Carried.State)
+		m.machine, err = resume(machine, program, m.in.Carried.State)
 		commands = m.in.Carried.Open
 		for _, c := range m.in.Carried.Stopped {
 			m.stops = append(m.stops, stoppedWait{command: c}) // in a task of the history before
 		}
 		m.nudged = true // the history before may have been told and not looked
 	case begun.Again != nil:
-		if m.state, err = decodeState(begun.State); err == nil {
-			m.state, commands, err = next(m.program, m.state, workflow.Now(ctx), *begun.Again)
+		if m.machine, err = resume(machine, program, begun.State); err == nil {
+			commands, err = next(m.machine, workflow.Now(ctx), *begun.Again)
 		}
 		if err == nil {
-			commands = append(commands, unsettled(m.program, m.state)...)
+			commands = append(commands, unsettled(m.machine)...)
 		}
 		m.nudged = true
 	default:
-		m.state, commands = start(m.program, workflow.Now(ctx), begun.Beginning)
+		m.machine, commands = start(machine, program, workflow.Now(ctx), begun.Beginning)
 	}
 	if err != nil {
 		return true, err
 	}
-	m.looked, m.counted = int64(m.state.Signalled), m.signals()
+	m.looked, m.counted = int64(m.shows().Signalled), m.signals()
 	if m.places == nil {
 		m.places = map[string]string{}
 	}
@@ -168,11 +177,10 @@ func (m *mapRun) step(ctx workflow.Context) error {
 	}
 	event := m.queue[0]
 	m.queue = m.queue[1:]
-	state, commands, err := next(m.program, m.state, workflow.Now(ctx), event)
+	commands, err := next(m.machine, workflow.Now(ctx), event)
 	if err != nil {
 		return err
 	}
-	m.state = state
 	m.obey(ctx, commands)
 	return nil
 }
@@ -181,7 +189,7 @@ func (m *mapRun) step(ctx workflow.Context) error {
 func (m *mapRun) look(ctx workflow.Context) error {
 	m.wakeCalls()
 	news, err := lookAtMap(ctx, flow.MapLook{
-		MapWrites: m.takeAll(ctx), After: m.looked, Places: m.places, Ended: m.ended(), Seen: m.state.Seen, Asks: m.asking(),
+		MapWrites: m.takeAll(ctx), After: m.looked, Places: m.places, Ended: m.ended(), Seen: m.shows().Seen, Asks: m.asking(),
 	})
 	if err != nil {
 		return err
@@ -214,7 +222,7 @@ func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 	if news.Cancel {
 		m.tell(stepmachine.CancelRequested{})
 	}
-	if news.Pause != m.state.Paused {
+	if news.Pause != m.shows().Paused {
 		if news.Pause {
 			m.tell(stepmachine.PauseRequested{})
 		} else {
@@ -241,7 +249,7 @@ func (m *mapRun) tell(event stepmachine.Event) {
 
 // show writes what was done, and what the execution waits for where that is new.
 func (m *mapRun) show(ctx workflow.Context) error {
-	now := flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor}
+	now := m.status()
 	w := m.takeAll(ctx)
 	changed := !m.same(now)
 	if changed {
@@ -270,9 +278,18 @@ func (m *mapRun) show(ctx workflow.Context) error {
 	return workflow.UpsertTypedSearchAttributes(ctx, key.ValueSet(string(now.Status)))
 }
 
+// shows returns what the machine shows of its state.
+func (m *mapRun) shows() stepmachine.Shown { return m.machine.Shown() }
+
+// status returns what the execution does now.
+func (m *mapRun) status() flow.MapShow {
+	now := m.shows()
+	return flow.MapShow{Status: now.Status, WaitingFor: now.WaitingFor}
+}
+
 // isShown reports whether there is nothing to write.
 func (m *mapRun) isShown() bool {
-	return len(m.written) == 0 && len(m.waits) == 0 && !m.unwritten && m.counted == m.signals() && m.same(flow.MapShow{Status: m.state.Status, WaitingFor: m.state.WaitingFor})
+	return len(m.written) == 0 && len(m.waits) == 0 && !m.unwritten && m.counted == m.signals() && m.same(m.status())
 }
 
 // same reports whether this is what was shown last. An execution that runs is shown so from its
@@ -340,7 +357,7 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 	if first && (m.over || !m.mayContinue(ctx)) {
 		return nil
 	}
-	state, err := encodeState(m.state)
+	state, err := encodeState(m.machine)
 	if err != nil {
 		return err
 	}
@@ -371,7 +388,7 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote}
 	if in.Finish.Status == stepmachine.StatusFailed { // a retry goes on from it
 		var err error
-		if in.State, err = encodeState(m.state); err != nil {
+		if in.State, err = encodeState(m.machine); err != nil {
 			return flow.MapResult{}, err
 		}
 	}

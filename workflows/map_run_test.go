@@ -23,6 +23,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/workflows"
 )
 
@@ -46,6 +47,12 @@ type mapWorld struct {
 	length int
 
 	def *mapdef.Definition
+	// machines are the versions of the step machine that the worker has, machine the one in the row.
+	machines stepmachine.Machines
+	machine  int
+	// again is what a retry goes on with, state the state before.
+	again *stepmachine.Again
+	state flow.MachineState
 
 	mu     sync.Mutex
 	failed map[string]int
@@ -74,7 +81,7 @@ func newMapWorld(t *testing.T, steps string) *mapWorld {
 	def, faults := mapdef.Read([]byte(`{"schema_version":"1","name":"Test","steps":` + steps + `}`))
 	require.Empty(t, faults)
 	return &mapWorld{
-		t: t, def: def, answers: map[string]func(int) flow.MapCallEnd{}, failed: map[string]int{}, looks: map[string]int{},
+		t: t, def: def, machines: machines.All(), answers: map[string]func(int) flow.MapCallEnd{}, failed: map[string]int{}, looks: map[string]int{},
 		ended: map[string]time.Duration{}, steps: map[string]stepmachine.RecordStep{},
 	}
 }
@@ -150,7 +157,10 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 	verbs := map[uuid.UUID]string{}
 	local := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	local(string(flow.BeginMap), func(context.Context, flow.MapRef) (flow.MapBegun, error) {
-		return flow.MapBegun{Definition: w.def.Source(), Beginning: stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))}}, w.fault("begin")
+		return flow.MapBegun{
+			Machine: w.machine, Definition: w.def.Source(), State: w.state, Again: w.again,
+			Beginning: stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))},
+		}, w.fault("begin")
 	})
 	local(string(flow.CallFromMap), func(_ context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
 		if err := w.fault(in.Call.Verb); err != nil {
@@ -202,8 +212,8 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 	})
 }
 
-// history runs one history of the execution and returns the input of the next; nil at the end.
-func (w *mapWorld) history(in flow.MapInput, before func(*testsuite.TestWorkflowEnvironment)) *flow.MapInput {
+// environment is that of the next history of the execution.
+func (w *mapWorld) environment() *testsuite.TestWorkflowEnvironment {
 	w.t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
@@ -211,7 +221,10 @@ func (w *mapWorld) history(in flow.MapInput, before func(*testsuite.TestWorkflow
 	// A worker gives up a task that computes for a second. A busy machine takes longer with the race
 	// detector.
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
-	env.RegisterWorkflowWithOptions(workflows.MapRun, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
+	run := func(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
+		return workflows.RunMap(ctx, in, w.machines)
+	}
+	env.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
 	w.env = env
 	if w.began.IsZero() {
 		w.began = env.Now()
@@ -219,13 +232,20 @@ func (w *mapWorld) history(in flow.MapInput, before func(*testsuite.TestWorkflow
 		env.SetStartTime(w.began.Add(time.Hour))
 	}
 	w.register(env)
+	return env
+}
+
+// history runs one history of the execution and returns the input of the next; nil at the end.
+func (w *mapWorld) history(in flow.MapInput, before func(*testsuite.TestWorkflowEnvironment)) *flow.MapInput {
+	w.t.Helper()
+	env := w.environment()
 	if w.length > 0 {
 		env.SetCurrentHistoryLength(w.length)
 	}
 	if before != nil {
 		before(env)
 	}
-	env.ExecuteWorkflow(workflows.MapRun, in)
+	env.ExecuteWorkflow(flow.WorkflowMapRun, in)
 	require.True(w.t, env.IsWorkflowCompleted())
 	err := env.GetWorkflowError()
 	again, continued := errors.AsType[*workflow.ContinueAsNewError](err)

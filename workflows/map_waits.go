@@ -23,7 +23,7 @@ type stoppedWait struct {
 func (m *mapRun) await(c stepmachine.AwaitEvent) {
 	m.keep(waitKey(c.Ref.String()), c)
 	m.stops = slices.DeleteFunc(m.stops, func(s stoppedWait) bool { return s.command.Ref == c.Ref })
-	if c.Since.Equal(m.state.Began) {
+	if c.Since.Equal(m.shows().Began) {
 		c.Since = time.Time{} // the trigger: the rows know it more exactly than this clock
 	}
 	m.waits = append(m.waits, c)
@@ -61,7 +61,8 @@ func (m *mapRun) ended() (paths []string) {
 
 // signals counts the signals that the machine knows.
 func (m *mapRun) signals() flow.MapSignals {
-	return flow.MapSignals{Heard: m.state.Signalled, Unused: len(m.state.Signals)}
+	now := m.shows()
+	return flow.MapSignals{Heard: now.Signalled, Unused: now.Unused}
 }
 
 // takeAll returns all that was not written. Only the loop writes waits and counts, one write after

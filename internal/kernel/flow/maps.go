@@ -114,6 +114,9 @@ type MapBegun struct {
 	Private
 	// Over: the attempt has ended, or never was; there is nothing to do.
 	Over bool `json:"over,omitempty"`
+	// Machine is the version of the step machine that the execution runs on; 0 in histories from before
+	// there was a choice, for the first.
+	Machine int `json:"machine,omitempty"`
 	// Definition is the text of the version that the execution runs. It stays a text here: a process
 	// has compiled it for other executions.
 	Definition json.RawMessage       `json:"definition,omitempty"`

@@ -51,7 +51,7 @@ func Start(p *Program, now time.Time, b Beginning) (*State, []Command) {
 //workflowcheck:ignore
 func Next(p *Program, s *State, now time.Time, e Event) (*State, []Command, error) {
 	if s.Version != Version {
-		return s, nil, &VersionError{s.Version}
+		return s, nil, &VersionError{State: s.Version, Machine: Version}
 	}
 	m := &machine{p: p, s: s, now: clean(now)}
 	if s.Ending != nil && s.Ending.Phase == endFinished {

@@ -9,11 +9,6 @@ import (
 	"agentruntime/internal/kernel/exactjson"
 )
 
-// Version is the version of this machine. A state has that of the machine that made it, and
-// only goes on with the same. A change of what a stored state leads to is a new version. The
-// old one then moves to a package of its own, for as long as open executions have it.
-const Version = 1
-
 // Status is the status of an execution.
 type Status string
 
@@ -227,18 +222,10 @@ func Decode(raw []byte) (*State, error) {
 		return nil, fmt.Errorf("decode a state: %w", err)
 	}
 	if s.Version != Version {
-		return nil, &VersionError{s.Version}
+		return nil, &VersionError{State: s.Version, Machine: Version}
 	}
 	s.link()
 	return s, nil
-}
-
-// VersionError says that a state belongs to another machine.
-type VersionError struct{ Version int }
-
-// Error implements error.
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("the state is of version %d of the step machine, this is %d", e.Version, Version)
 }
 
 // link makes what is not encoded: the indexes and the ways up.

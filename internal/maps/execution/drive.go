@@ -70,7 +70,7 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 	if err != nil {
 		return begun, err
 	}
-	begun.Definition = v.Program.Definition().Source()
+	begun.Machine, begun.Definition = e.Machine, v.Program.Definition().Source()
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return begun, fmt.Errorf("execution: %w", err)

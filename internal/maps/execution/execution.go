@@ -108,6 +108,8 @@ type Deps struct {
 	Events      Events
 	Notices     *ended.Notices
 	Journal     *audit.Journal
+	// Machines are the versions of the step machine. New executions run on the highest.
+	Machines stepmachine.Machines
 	// Sandbox evaluates what may take much time or memory.
 	Sandbox Sandbox
 	Log     *slog.Logger
@@ -160,8 +162,8 @@ func (h *heads) Add(e Execution) {
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Events == nil || d.Notices == nil || d.Journal == nil || d.Sandbox == nil || d.Log == nil {
-		return nil, errors.New("execution: database, definitions, results, arguments, engine, keys, events, notices, journal, sandbox and log are required")
+	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Events == nil || d.Notices == nil || d.Journal == nil || len(d.Machines) == 0 || d.Sandbox == nil || d.Log == nil {
+		return nil, errors.New("execution: database, definitions, results, arguments, engine, keys, events, notices, journal, machines, sandbox and log are required")
 	}
 	if cfg.DefaultWait == 0 {
 		cfg.DefaultWait = 30 * time.Second
@@ -195,6 +197,8 @@ type Execution struct {
 	ExecutionID string
 	MapID       uuid.UUID
 	Version     int32
+	// Machine is the version of the step machine that it runs on to its end, retries included.
+	Machine     int
 	MapType     mapdef.MapType
 	DryRun      bool
 	Attempt     int32
@@ -294,7 +298,7 @@ func (e Execution) place(f datakey.Field) datakey.Place {
 // head is a row without its texts.
 func head(r dbsqlc.MapExecution) Execution {
 	return Execution{
-		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, MapID: r.MapID, Version: r.Version, MapType: mapdef.MapType(r.MapType),
+		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, MapID: r.MapID, Version: r.Version, Machine: int(r.Machine), MapType: mapdef.MapType(r.MapType),
 		DryRun: r.DryRun, Attempt: r.Attempt, Fingerprint: r.Fingerprint, Metadata: r.Metadata, SessionID: db.Text(r.SessionID),
 		Customer: db.Text(r.Customer), Origin: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, ParentID: db.Text(r.ParentID),
 		Step: db.Text(r.Step), Depth: r.Depth, RequestID: r.RequestID, SourceAddr: r.SourceAddr, WorkflowID: r.WorkflowID,

@@ -231,7 +231,7 @@ type replay struct {
 	l       *loader
 	past    *past
 	program *stepmachine.Program
-	state   *stepmachine.State
+	machine stepmachine.Execution // on the machine of its version
 	queue   []timedEvent
 	// now is the time as the dry run had it.
 	now time.Time
@@ -288,8 +288,12 @@ func (b *rebuilding) replayed(ctx context.Context, e Execution, payload json.Raw
 	if len(payload) > stepmachine.MaxInline {
 		trigger = Reference(triggerData, payload, nil)
 	}
+	machine, err := b.s.machineOf(e)
+	if err != nil {
+		return nil, err
+	}
 	var commands []stepmachine.Command
-	r.state, commands = stepmachine.Start(r.program, r.now, stepmachine.Beginning{ //nolint:contextcheck // the step machine does no I/O
+	r.machine, commands = machine.Start(r.program, r.now, stepmachine.Beginning{ //nolint:contextcheck // the step machine does no I/O
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: true,
 	})
 	return r, r.obey(commands) //nolint:contextcheck // as above
@@ -351,7 +355,7 @@ func (r *replay) obey(commands []stepmachine.Command) error {
 			r.now = next.at
 		}
 		var err error
-		if r.state, commands, err = stepmachine.Next(r.program, r.state, r.now, next.event); err != nil {
+		if commands, err = r.machine.Next(r.now, next.event); err != nil {
 			return fmt.Errorf("execution: rebuild: %w", err)
 		}
 	}

@@ -130,18 +130,18 @@ func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r Re
 	if err != nil {
 		return again, fmt.Errorf("execution: retry: %w", err)
 	}
-	state, err := stateOf(key, row)
+	left, err := s.stateOf(key, row, v.Program)
 	if err != nil {
 		return again, err
 	}
-	if state == nil { // an attempt goes on meanwhile
+	if left == nil { // an attempt goes on meanwhile
 		return again, fault.New(fault.CodeConflict, "Only an execution that has failed goes on.")
 	}
 	for id, input := range r.Edits {
 		again.Edits = append(again.Edits, stepmachine.Named{Name: id, Value: stepmachine.Of(input)})
 	}
 	slices.SortFunc(again.Edits, func(a, b stepmachine.Named) int { return strings.Compare(a.Name, b.Name) })
-	if err := stepmachine.CanGoOn(v.Program, state, again); err != nil {
+	if err := left.CanGoOn(again); err != nil {
 		return again, err
 	}
 	return again, s.checkEdits(ctx, e, v.Program.Definition(), r.Edits)
@@ -220,14 +220,32 @@ func retryDetails(attempt int32, r Retry) map[string]any {
 	return details
 }
 
-// stateOf returns the state of the step machine that the last attempt has left; nil where an
+// machineOf returns the machine that an execution runs on. The error is SERVICE_UNAVAILABLE where another
+// release has begun it, which this process does not know yet.
+func (s *Service) machineOf(e Execution) (stepmachine.Machine, error) {
+	machine, err := s.d.Machines.Of(e.Machine)
+	if err != nil {
+		return nil, fault.Newf(fault.CodeServiceUnavailable, "The execution runs on version %d of the step machine, which this process does not have. Try again when the release of the service is complete.", e.Machine)
+	}
+	return machine, nil
+}
+
+// stateOf returns the execution on its machine as the last attempt has left it; nil where an
 // attempt has begun since, or none has left one.
-func stateOf(key *datakey.Key, row dbsqlc.MapExecution) (*stepmachine.State, error) {
+func (s *Service) stateOf(key *datakey.Key, row dbsqlc.MapExecution, p *stepmachine.Program) (stepmachine.Execution, error) {
 	raw, err := openOptional(key, head(row).place(datakey.MapState), row.State)
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	return stepmachine.Decode(raw)
+	machine, err := s.machineOf(head(row))
+	if err != nil {
+		return nil, err
+	}
+	x, err := machine.Resume(p, raw)
+	if err != nil {
+		return nil, fmt.Errorf("execution: state of %s: %w", row.ID, err)
+	}
+	return x, nil
 }
 
 // goOn adds what a retry goes on with to what its workflow begins with.

@@ -256,7 +256,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		return Execution{}, false, fault.New(fault.CodeInvalidJSON, "payload: "+err.Error())
 	}
 	row := claim{
-		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, Machine: stepmachine.Version, MapType: string(v.MapType),
+		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, Machine: s.d.Machines.Current(), MapType: string(v.MapType),
 		DryRun: req.DryRun || v.Program.Definition().DryRun, SessionID: db.Optional(req.SessionID), Customer: db.Optional(req.Customer), Origin: who.Kind,
 		KeyID: who.KeyID(), UserID: who.UserID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 		WorkflowID: flow.MapWorkflowID(flow.MapRef{TenantID: who.TenantID, ID: id, Attempt: 1}),
@@ -274,7 +274,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		Metadata: req.Metadata, Now: s.d.Now(),
 	}
 	claimedAs := Execution{
-		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: v.MapType, DryRun: row.DryRun,
+		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, Machine: row.Machine, MapType: v.MapType, DryRun: row.DryRun,
 		Attempt: 1, Fingerprint: params.Fingerprint, Metadata: req.Metadata, SessionID: req.SessionID, Customer: req.Customer, Origin: row.Origin,
 		KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), Step: db.Text(row.Step), Depth: row.Depth,
 		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,

@@ -21,6 +21,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/ended"
@@ -39,6 +40,8 @@ type rig struct {
 	engine *engine
 	admin  *pgx.Conn
 	maps   *definitions
+	// results has the results of runs.
+	results execution.Results
 }
 
 // definitions has one Map, or none. meet, where it is not nil, is called by each that looks it up.
@@ -134,24 +137,32 @@ func (nothing) For(string) expression.Sandbox { return nil }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, db: testkit.Database(t), tenant: uuid.New(), engine: &engine{}, maps: &definitions{}}
+	r := &rig{t: t, db: testkit.Database(t), tenant: uuid.New(), engine: &engine{}, maps: &definitions{}, results: nothing{}}
 	var err error
 	r.admin, err = pgx.Connect(t.Context(), r.db.AdminURL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.admin.Close(context.Background()) })
 	r.exec(`INSERT INTO tenants (id, name) VALUES ($1, 'x')`, r.tenant)
+	r.Service = r.service(machines.All())
+	return r
+}
+
+// service is a process that has these machines.
+func (r *rig) service(known stepmachine.Machines) *execution.Service {
+	t := r.t
+	t.Helper()
 	notices, err := ended.NewNotices(ended.Config{}, ended.Deps{DB: r.db.Pool, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	events, err := event.New(event.Deps{DB: r.db.Pool, Keys: testkit.Keys{}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: r.db.Pool, Log: testkit.Quiet()})
 	require.NoError(t, err)
-	r.Service, err = execution.New(execution.Config{}, execution.Deps{
-		DB: r.db.Pool, Definitions: r.maps, Results: nothing{}, Arguments: nothing{}, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
-		Journal: journal, Sandbox: nothing{}, Log: testkit.Quiet(),
+	s, err := execution.New(execution.Config{}, execution.Deps{
+		DB: r.db.Pool, Definitions: r.maps, Results: r.results, Arguments: nothing{}, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
+		Journal: journal, Machines: known, Sandbox: nothing{}, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)
-	return r
+	return s
 }
 
 func (r *rig) exec(sql string, args ...any) {

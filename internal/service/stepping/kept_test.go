@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/ended"
@@ -112,7 +113,7 @@ func TestAnswerOfAManagerIsKeptWhereItCannotBeJudged(t *testing.T) {
 	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: d.Pool, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	executions, err := execution.New(execution.Config{}, execution.Deps{
-		DB: d.Pool, Definitions: s, Results: s, Arguments: s, Engine: s, Keys: testkit.Keys{}, Events: events, Notices: notices, Journal: journal, Sandbox: s, Log: testkit.Quiet(),
+		DB: d.Pool, Definitions: s, Results: s, Arguments: s, Engine: s, Keys: testkit.Keys{}, Events: events, Notices: notices, Journal: journal, Machines: machines.All(), Sandbox: s, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)
 	budgets, err := budget.New(budget.Config{}, budget.Deps{DB: d.Pool})

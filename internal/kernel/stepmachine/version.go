@@ -1,0 +1,111 @@
+package stepmachine
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Version is the version of this machine. A state has that of the machine that made it, and
+// only goes on with the same. A change of what a stored state leads to is a new version. The
+// old one then moves to a package of its own, for as long as executions have it.
+const Version = 1
+
+// Machine is one version of the step machine. All versions take the same events and return the
+// same commands. What a state is, and where an event leads, is a matter of each.
+type Machine interface {
+	// Start makes a new execution, and returns it with the first commands.
+	Start(p *Program, now time.Time, b Beginning) (Execution, []Command)
+	// Resume takes an execution up from what Encode returned. The error is a *VersionError where
+	// another version made the state.
+	Resume(p *Program, state json.RawMessage) (Execution, error)
+}
+
+// Execution is an execution of a Map on the machine of its version.
+type Execution interface {
+	// Next takes an event, and returns what the caller has to do.
+	Next(now time.Time, e Event) ([]Command, error)
+	// Encode returns the state for Resume.
+	Encode() (json.RawMessage, error)
+	// Shown returns what the caller may know of the state.
+	Shown() Shown
+	// Unsettled and CanGoOn are about Again; see the functions of these names.
+	Unsettled() []StartVerb
+	CanGoOn(a Again) error
+}
+
+// Shown is what a caller may know of a state.
+type Shown struct {
+	Status     Status
+	WaitingFor *WaitsFor // nil where nothing is waited for
+	Began      time.Time
+	Paused     bool
+	// Signalled is how many signals have come, Unused how many of them no step has used.
+	Signalled, Unused int
+	// Seen has the ids of the events that a step in a loop has used, by path.
+	Seen map[string][]string
+}
+
+// Machines are the machines that a process has, by their versions.
+type Machines map[int]Machine
+
+// Current returns the version that new executions run on: the highest.
+func (m Machines) Current() int { return slices.Max(slices.Collect(maps.Keys(m))) }
+
+// Of returns the machine of a version. The error is a *VersionError where the process has none.
+func (m Machines) Of(version int) (Machine, error) {
+	if machine, known := m[version]; known {
+		return machine, nil
+	}
+	return nil, &VersionError{State: version, Machine: m.Current()}
+}
+
+// VersionError says that a state belongs to another machine.
+type VersionError struct{ State, Machine int }
+
+// Error implements error.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the state is of version %d of the step machine, this is %d", e.State, e.Machine)
+}
+
+// This is the machine of this package.
+type This struct{}
+
+// Start implements Machine.
+func (This) Start(p *Program, now time.Time, b Beginning) (Execution, []Command) {
+	s, commands := Start(p, now, b)
+	return &execution{p, s}, commands
+}
+
+// Resume implements Machine.
+func (This) Resume(p *Program, state json.RawMessage) (Execution, error) {
+	s, err := Decode(state)
+	if err != nil {
+		return nil, err
+	}
+	return &execution{p, s}, nil
+}
+
+// execution implements Execution.
+type execution struct {
+	p *Program
+	s *State
+}
+
+func (x *execution) Next(now time.Time, e Event) (commands []Command, err error) {
+	x.s, commands, err = Next(x.p, x.s, now, e)
+	return commands, err
+}
+
+func (x *execution) Encode() (json.RawMessage, error) { return x.s.Encode() }
+
+func (x *execution) Shown() Shown {
+	s := x.s
+	return Shown{Status: s.Status, WaitingFor: s.WaitingFor, Began: s.Began, Paused: s.Paused, Signalled: s.Signalled, Unused: len(s.Signals), Seen: s.Seen}
+}
+
+func (x *execution) Unsettled() []StartVerb { return Unsettled(x.p, x.s) }
+
+func (x *execution) CanGoOn(a Again) error { return CanGoOn(x.p, x.s, a) }
