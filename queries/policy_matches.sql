@@ -30,6 +30,7 @@ SELECT id FROM runs WHERE tenant_id = @tenant_id AND id >= @low AND id < @high
  LIMIT @n;
 
 -- name: RunsToJudge :many
--- With the record of the customer that the call names, as it is now.
+-- With the record and the names of the customer that the call names, as they are now.
 SELECT id, execution_id, provider, verb, args, metadata, session_id, dry_run, origin, key_id, agent_id, customer_id, created_at, erased_at,
-       coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer FROM runs WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);
+       coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer,
+       coalesce(customer_names(tenant_id, named_customer), '{}')::text[] AS customer_names FROM runs WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);

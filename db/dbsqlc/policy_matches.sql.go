@@ -127,7 +127,8 @@ func (q *Queries) PolicyCoverage(ctx context.Context, db DBTX, arg PolicyCoverag
 
 const RunsToJudge = `-- name: RunsToJudge :many
 SELECT id, execution_id, provider, verb, args, metadata, session_id, dry_run, origin, key_id, agent_id, customer_id, created_at, erased_at,
-       coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
+       coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer,
+       coalesce(customer_names(tenant_id, named_customer), '{}')::text[] AS customer_names FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
 `
 
 type RunsToJudgeParams struct {
@@ -136,24 +137,25 @@ type RunsToJudgeParams struct {
 }
 
 type RunsToJudgeRow struct {
-	ID          uuid.UUID
-	ExecutionID string
-	Provider    string
-	Verb        string
-	Args        string
-	Metadata    []byte
-	SessionID   *string
-	DryRun      bool
-	Origin      string
-	KeyID       *uuid.UUID
-	AgentID     *uuid.UUID
-	CustomerID  *uuid.UUID
-	CreatedAt   time.Time
-	ErasedAt    *time.Time
-	Customer    []byte
+	ID            uuid.UUID
+	ExecutionID   string
+	Provider      string
+	Verb          string
+	Args          string
+	Metadata      []byte
+	SessionID     *string
+	DryRun        bool
+	Origin        string
+	KeyID         *uuid.UUID
+	AgentID       *uuid.UUID
+	CustomerID    *uuid.UUID
+	CreatedAt     time.Time
+	ErasedAt      *time.Time
+	Customer      []byte
+	CustomerNames []string
 }
 
-// With the record of the customer that the call names, as it is now.
+// With the record and the names of the customer that the call names, as they are now.
 func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParams) ([]RunsToJudgeRow, error) {
 	rows, err := db.Query(ctx, RunsToJudge, arg.TenantID, arg.Ids)
 	if err != nil {
@@ -179,6 +181,7 @@ func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParam
 			&i.CreatedAt,
 			&i.ErasedAt,
 			&i.Customer,
+			&i.CustomerNames,
 		); err != nil {
 			return nil, err
 		}

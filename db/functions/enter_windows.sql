@@ -1,5 +1,6 @@
 -- enter_windows is the gate of the windows of a call, in the transaction that moves its run to
--- sending. It locks each window and value, and counts again. Where the decision may be another one by
+-- sending. It locks each window and value, and where a customer has several names the one lock of
+-- them all, and counts again. Where the decision may be another one by
 -- now, it raises an error that undoes the transaction; db.IsWindowMoved finds it. Otherwise the run is
 -- counted from now on, if p_counted. p_windows is what governance.Windows.Stored writes.
 --
@@ -20,14 +21,18 @@ BEGIN
          WHERE e.tenant_id = p_tenant AND e.run_id = p_run
         UNION
         SELECT p.series::text || x.value FROM json_to_recordset(p_windows) AS x ("window" text, value text)
-          JOIN policy_windows p ON p.tenant_id = p_tenant AND p.id = decode(x."window", 'hex') AND p.gone_at IS NULL));
+          JOIN policy_windows p ON p.tenant_id = p_tenant AND p.id = decode(x."window", 'hex') AND p.gone_at IS NULL
+        UNION
+        SELECT p.series::text || x.lock FROM json_to_recordset(p_windows) AS x ("window" text, lock text)
+          JOIN policy_windows p ON p.tenant_id = p_tenant AND p.id = decode(x."window", 'hex') AND p.gone_at IS NULL
+         WHERE x.lock IS NOT NULL));
     PERFORM leave_windows(p_tenant, p_run);
     FOR u IN SELECT x.*, p.series, decode(x.value, 'hex') AS digest
-               FROM json_to_recordset(p_windows) AS x ("window" text, value text, up numeric, down numeric, counts boolean, reads json)
+               FROM json_to_recordset(p_windows) AS x ("window" text, value text, also json, up numeric, down numeric, counts boolean, reads json)
                JOIN policy_windows p ON p.tenant_id = p_tenant AND p.id = decode(x."window", 'hex') AND p.gone_at IS NULL LOOP
         FOR r IN SELECT y.* FROM json_to_recordset(u.reads) AS y (per integer, low json, high json)
                   WHERE json_array_length(y.low) + json_array_length(y.high) > 0 LOOP
-            SELECT * INTO n FROM count_window(p_tenant, p_run, u.series, u.digest, r.per,
+            SELECT * INTO n FROM count_window(p_tenant, p_run, u.series, window_values(u.value, u.also), r.per,
                                               CASE WHEN u.counts THEN u.up ELSE 0 END, CASE WHEN u.counts THEN u.down ELSE 0 END);
             IF n.unknown OR EXISTS (SELECT FROM json_to_recordset(r.low) AS b (bound numeric, sign integer) WHERE sign(n.low - b.bound) <> b.sign)
                          OR EXISTS (SELECT FROM json_to_recordset(r.high) AS b (bound numeric, sign integer) WHERE sign(n.high - b.bound) <> b.sign) THEN

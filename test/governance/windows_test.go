@@ -171,6 +171,45 @@ func TestHeldCallCountsWhenItIsSent(t *testing.T) {
 	w.hold(mediumWrite, m{"id": "tiny", "note": "n", "amount": 0.01}, "tiny")
 }
 
+// Each id of a customer counts in one limit: our own, the caller's, those of customers that were merged
+// into this one, and one that a call has named before there was a record.
+func TestWindowOfACustomerCountsAllTheirIDsTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.limitFor("at most 5,000 an hour", windowOf(perCustomer, "greater", 5000))
+	succeeded(t, w.callFor("ext-0", mediumWrite, m{"id": "early", "amount": 1000}, "early"))
+	var ids []string
+	for i := range 3 {
+		var made struct{ ID string }
+		external := fmt.Sprintf("ext-%d", i)
+		w.User.Do(http.MethodPost, "/v1/customers", m{"external_id": external}).Data(t, &made)
+		ids = append(ids, made.ID, external)
+	}
+	succeeded(t, w.callFor("ext-2", mediumWrite, m{"id": "before", "amount": 1000}, "before"))
+	for _, merged := range []string{ids[2], ids[4]} {
+		require.Equal(t, http.StatusOK, w.User.Do(http.MethodPost, "/v1/customers/"+ids[0]+"/merge", m{"customer_id": merged}).Status)
+	}
+	var calls []func() rig.Answer
+	for i, id := range ids {
+		call := fmt.Sprintf("one-%d", i)
+		calls = append(calls, func() rig.Answer { return w.callFor(id, mediumWrite, m{"id": call, "amount": 1500}, call) })
+	}
+	passed := 0
+	for _, a := range together(calls...) {
+		if a.Status == http.StatusOK {
+			passed++
+		} else {
+			refused(t, a, http.StatusForbidden, "GOVERNANCE_BLOCKED")
+		}
+	}
+	require.Equal(t, 2, passed, "2,000 and two of 1,500")
+	for i, id := range ids {
+		call := fmt.Sprintf("more-%d", i)
+		refused(t, w.callFor(id, mediumWrite, m{"id": call, "amount": 0.01}, call), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	}
+	succeeded(t, w.callFor("ext-9", mediumWrite, m{"id": "other", "amount": 5000}, "other"))
+}
+
 // What a limit would have stopped is known before it is enforced, and a limit that cannot work says so.
 func TestSimulationOfALimitCountsRecordedCalls(t *testing.T) {
 	t.Parallel()

@@ -313,7 +313,7 @@ func (m *simulating) args(ctx context.Context, r dbsqlc.RunsToJudgeRow) (string,
 func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.RunsToJudgeRow) {
 	args := json.RawMessage(r.Args)
 	about := madeAs(r).Context()
-	about.Customer = r.Customer
+	about.Customer, about.CustomerNames = r.Customer, r.CustomerNames
 	call := subject.Call(args, about)
 	call.Done = ctx.Done()
 	was, is := m.evaluate(m.before, call), m.evaluate(m.after, call)

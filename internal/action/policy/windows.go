@@ -40,9 +40,17 @@ const windowDigest = 16
 func digestWindows(key *datakey.Key, uses []governance.WindowUse) {
 	for i := range uses {
 		if u := &uses[i]; u.Value != nil {
-			u.Digest = key.Digest(slices.Concat([]byte("window\x00"), u.ID[:], u.Value))[:windowDigest]
+			u.Digest = digestWindow(key, u.ID, u.Value)
+			u.AlsoDigests = make([][]byte, len(u.Also))
+			for n, other := range u.Also {
+				u.AlsoDigests[n] = digestWindow(key, u.ID, other)
+			}
 		}
 	}
+}
+
+func digestWindow(key *datakey.Key, id governance.WindowID, value []byte) []byte {
+	return key.Digest(slices.Concat([]byte("window\x00"), id[:], value))[:windowDigest]
 }
 
 // followWindows brings what is counted in line with what the tenant's enabled policies ask for, in

@@ -34,15 +34,16 @@ func (b *bench) sent(t *testing.T, customer, state, amount, ago string) uuid.UUI
 	return id
 }
 
-// counts returns the windows of a call of the customer with these amounts, with what they contain.
-func (b *bench) counts(t *testing.T, customer, amounts string, id uuid.UUID) *governance.Windows {
+// counts returns the windows of a call of the customer with these amounts, with what they contain. names
+// are all texts that name the customer.
+func (b *bench) counts(t *testing.T, customer, amounts string, id uuid.UUID, names ...string) *governance.Windows {
 	t.Helper()
 	sets, err := policy.NewSets(b.db.Pool)
 	require.NoError(t, err)
 	set, err := sets.Current(t.Context(), b.ours)
 	require.NoError(t, err)
 	call := governance.Call{
-		Verb: verb.Name{Provider: "shop", Verb: "create_refund"}, Args: json.RawMessage(items(amounts)), Context: governance.Context{CustomerID: &customer},
+		Verb: verb.Name{Provider: "shop", Verb: "create_refund"}, Args: json.RawMessage(items(amounts)), Context: governance.Context{CustomerID: &customer, CustomerNames: names},
 	}
 	w := set.Judge().Windows(call)
 	key, err := testkit.Keys{}.Key(t.Context(), b.ours)
@@ -110,7 +111,7 @@ func TestFirstMinuteOfWindowCountsOnTheStrictSide(t *testing.T) {
 		'minute', `+edge+` + x.after, 'done', true))) FROM (VALUES (-1, 1000, -1000), (0, 100, -100), (1, 10, -10)) AS x (after, up, down)`, b.ours, series, value)
 	require.NoError(t, err)
 	var low, high string
-	require.NoError(t, tx.QueryRow(t.Context(), "SELECT n.low::text, n.high::text FROM count_window($1, $2, $2, decode($3, 'hex'), 60, 1, 0) AS n", b.ours, series, value).Scan(&low, &high))
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT n.low::text, n.high::text FROM count_window($1, $2, $2, ARRAY[decode($3, 'hex')], 60, 1, 0) AS n", b.ours, series, value).Scan(&low, &high))
 	require.Equal(t, [2]string{"-100", "111"}, [2]string{low, high})
 }
 
@@ -119,21 +120,52 @@ func TestGateOfWindowsCountsAmountsApart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.create(t, limit(governance.Window{By: "customer_id", Per: "2d", Sum: "args.items.amount"})) // greater 100
-	enter := func(w *governance.Windows, amounts string) error {
-		id := b.ran(t, b.ours, time.Now(), "shop:create_refund", items(amounts), `{"customer_id": "c1"}`)
-		return b.db.InTenant(t.Context(), b.ours, func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), "UPDATE runs SET state = 'sending', sent_at = now(), windowed = true WHERE id = $1", id)
-			require.NoError(t, err)
-			_, err = dbsqlc.New().RequireWindows(t.Context(), tx, dbsqlc.RequireWindowsParams{TenantID: b.ours, RunID: id, Windows: w.Stored(true), Counted: true})
-			return err
-		})
-	}
+	enter := func(w *governance.Windows, amounts string) error { return b.enter(t, w, amounts) }
 	fits, again := b.counts(t, "c1", "60", uuid.New()), b.counts(t, "c1", "60", uuid.New())
 	credit := b.counts(t, "c1", "-1000 10", uuid.New())
 	require.NoError(t, enter(credit, "-1000 10"))
 	require.NoError(t, enter(fits, "60"))
 	require.True(t, db.IsWindowMoved(enter(again, "60")), "70 and 60 are over 100")
 	require.Equal(t, [2]string{"-1000", "75"}, b.contains(t, "c1", "5", uuid.New()))
+}
+
+// enter passes the gate with a new run.
+func (b *bench) enter(t *testing.T, w *governance.Windows, amounts string) error {
+	t.Helper()
+	id := b.ran(t, b.ours, time.Now(), "shop:create_refund", items(amounts), `{"customer_id": "c1"}`)
+	return b.db.InTenant(t.Context(), b.ours, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "UPDATE runs SET state = 'sending', sent_at = now(), windowed = true WHERE id = $1", id)
+		require.NoError(t, err)
+		_, err = dbsqlc.New().RequireWindows(t.Context(), tx, dbsqlc.RequireWindowsParams{TenantID: b.ours, RunID: id, Windows: w.Stored(true), Counted: true})
+		return err
+	})
+}
+
+// The texts that name one customer share a window, however a call says whom it is for. What was counted
+// before the customer was created or merged counts too.
+func TestWindowCountsACustomerByAllTheirNames(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, name := range []string{"ext", "merged", "other"} {
+		b.sent(t, name, "executed", "20", "2 min")
+	}
+	again := b.sent(t, "merged", "sending", "7", "2 min")
+	b.create(t, limit(governance.Window{By: "customer_id", Per: "2d", Sum: "args.items.amount"})) // greater 100
+	names := []string{"id", "ext", "merged"}
+	high := func(customer string, id uuid.UUID, names ...string) string {
+		return b.counts(t, customer, "5", id, names...).Uses[0].Readings[0].High.String()
+	}
+	require.Equal(t, "25", high("ext", uuid.New()), "a text that names no record")
+	for _, name := range names {
+		require.Equal(t, "52", high(name, uuid.New(), names...), name)
+	}
+	require.Equal(t, "45", high("id", again, names...), "a run is not in its own way, whatever it was counted by")
+	require.Equal(t, "5", high("id", uuid.New(), "id"))
+	// The gate counts them together too.
+	one, two := b.counts(t, "id", "50", uuid.New(), names...), b.counts(t, "ext", "50", uuid.New(), names...)
+	require.NoError(t, b.enter(t, one, "50"))
+	require.True(t, db.IsWindowMoved(b.enter(t, two, "50")), "97 and 50 are over 100")
+	require.Equal(t, "102", high("merged", uuid.New(), names...))
 }
 
 func TestTenantHasSoManyWindows(t *testing.T) {

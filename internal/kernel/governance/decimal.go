@@ -129,12 +129,27 @@ func (d *decimal) sign() int {
 	return 1
 }
 
-// identity returns the number as bytes that are equal where numbers are.
-func (d *decimal) identity() []byte {
-	out := []byte("n")
-	if d.negative {
+// plainDigits is up to how many places around the point a number is written without an exponent. It is
+// that of JavaScript, which most callers write numbers with.
+const plainDigits = 21
+
+// text returns the number as most callers write it. Equal numbers have equal texts.
+func (d *decimal) text() []byte {
+	out, digits := []byte{}, d.digits[:d.n]
+	if d.negative && d.n > 0 {
 		out = append(out, '-')
 	}
-	out = append(out, d.digits[:d.n]...)
-	return strconv.AppendInt(append(out, 'e'), int64(d.point), 10)
+	switch point := int(d.point); {
+	case d.n == 0:
+		return append(out, '0')
+	case point > plainDigits || point < -plainDigits:
+		return strconv.AppendInt(append(append(out, digits...), 'e'), int64(point-len(digits)), 10)
+	case point <= 0:
+		out = append(append(out, '0', '.'), bytes.Repeat([]byte("0"), -point)...)
+		return append(out, digits...)
+	case point >= len(digits):
+		return append(append(out, digits...), bytes.Repeat([]byte("0"), point-len(digits))...)
+	default:
+		return append(append(append(out, digits[:point]...), '.'), digits[point:]...)
+	}
 }

@@ -59,7 +59,7 @@ func (h *History) Size() int { return h.places }
 func (h *History) Read(w *Windows, at time.Time) {
 	for i := range w.Uses {
 		u := &w.Uses[i]
-		list := h.of[u.place()]
+		lists := h.lists(u)
 		up, down, _ := u.amounts()
 		if !u.Counts {
 			up, down = exact.Zero, exact.Zero
@@ -67,7 +67,7 @@ func (h *History) Read(w *Windows, at time.Time) {
 		for n := range u.Readings {
 			r := &u.Readings[n]
 			edge := at.Truncate(time.Minute).Add(-r.Per)
-			before, within, now := until(list, edge), until(list, edge.Add(time.Minute)), until(list, at)
+			before, within, now := until(lists, edge), until(lists, edge.Add(time.Minute)), until(lists, at)
 			r.Filled, r.Unknown = true, now.unknown > before.unknown
 			r.Low = now.done.Sub(within.done).Add(now.downs).Sub(before.downs).Add(down)
 			r.High = now.done.Sub(before.done).Add(now.ups).Sub(before.ups).Add(up)
@@ -75,17 +75,34 @@ func (h *History) Read(w *Windows, at time.Time) {
 	}
 }
 
-// until returns the sums over the calls that were sent before the time.
-func until(list []counted, at time.Time) counted {
-	n := sort.Search(len(list), func(i int) bool { return !list[i].sent.Before(at) })
-	if n == 0 {
-		return counted{}
+// lists returns what was counted by the call's value, and by the other names of its customer.
+func (h *History) lists(u *WindowUse) [][]counted {
+	lists := [][]counted{h.of[u.place()]}
+	for _, other := range u.Also {
+		lists = append(lists, h.of[u.ID.place(other)])
 	}
-	return list[n-1]
+	return lists
+}
+
+// until returns the sums over the calls that were sent before the time.
+func until(lists [][]counted, at time.Time) (sum counted) {
+	for _, list := range lists {
+		n := sort.Search(len(list), func(i int) bool { return !list[i].sent.Before(at) })
+		if n == 0 {
+			continue
+		}
+		c := &list[n-1]
+		sum.done, sum.ups, sum.downs, sum.unknown = sum.done.Add(c.done), sum.ups.Add(c.ups), sum.downs.Add(c.downs), sum.unknown+c.unknown
+	}
+	return sum
 }
 
 // place names the window and the value.
-func (u *WindowUse) place() [sha256.Size]byte { return sha256.Sum256(slices.Concat(u.ID[:], u.Value)) }
+func (u *WindowUse) place() [sha256.Size]byte { return u.ID.place(u.Value) }
+
+func (id WindowID) place(value []byte) [sha256.Size]byte {
+	return sha256.Sum256(slices.Concat(id[:], value))
+}
 
 // amounts returns what the call adds; known is false where that is not known.
 func (u *WindowUse) amounts() (up, down exact.Decimal, known bool) {

@@ -72,3 +72,22 @@ func TestHistoryCountsAsTheDatabaseDoes(t *testing.T) {
 	require.False(t, w.Uses[0].Readings[0].Unknown)
 	require.Equal(t, governance.Block, set.Evaluate(call("c1", `[{"amount":5}]`)).Decision, "in doubt")
 }
+
+func TestHistoryCountsAllNamesOfACustomer(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 31, 9, 30, 15, 0, time.UTC)
+	set := governance.Compile(1, []governance.Policy{policy("p", block, windowed(perCustomer, "greater", "5000"))})
+	call := func(customer string, names ...string) governance.Call {
+		return governance.Call{
+			Verb: verb.Name{Provider: "shop", Verb: "refund"}, Args: json.RawMessage(`{"amount":5}`), Context: governance.Context{CustomerID: &customer, CustomerNames: names},
+		}
+	}
+	h := &governance.History{}
+	for _, customer := range []string{"a", "b", "other"} {
+		h.Add(set.Records(call(customer), func(governance.WindowID) bool { return true }), now.Add(-time.Minute), true)
+	}
+	w := set.Windows(call("a", "id", "a", "b"))
+	h.Read(w, now)
+	r := w.Uses[0].Readings[0]
+	require.Equal(t, [2]string{"10", "15"}, [2]string{r.Low.String(), r.High.String()})
+}

@@ -234,7 +234,10 @@ type Context struct {
 	// Customer is the record of the customer that CustomerID names: an object with id,
 	// external_id, tags and metadata; nil where the tenant has no such customer.
 	Customer json.RawMessage
-	Tainted  *bool // session.tainted
+	// CustomerNames are the texts that name the same customer as CustomerID, itself among them; nil
+	// where that is not known.
+	CustomerNames []string
+	Tainted       *bool // session.tainted
 	// SessionID and KeyID are those of the call; nil where it has none.
 	SessionID, KeyID *string
 	DryRun           *bool // nil where it is not known

@@ -19,8 +19,12 @@ type WindowUse struct {
 	// Value is the call's value of the field by which the window counts. Equal values are equal
 	// bytes. It is nil where the call has no single value: then it is not counted.
 	Value []byte
-	// Digest is Value as it is stored. The caller sets it.
-	Digest []byte
+	// Also are the values of the other texts that name the call's customer. What was counted by them
+	// counts too.
+	Also [][]byte
+	// Digest is Value as it is stored, and AlsoDigests are those of Also. The caller sets them.
+	Digest      []byte
+	AlsoDigests [][]byte
 	// Counts: the window counts calls like this one.
 	Counts bool
 	// Up and Down are what the call adds, as decimal numbers: those of its amounts that are above 0
@@ -139,11 +143,25 @@ func (w *Windows) add(e *evaluation, one *window, name []byte) *WindowUse {
 	}
 	u := WindowUse{ID: one.id, Counts: one.counts(&e.call, name)}
 	u.Value, u.reason = one.by.single(e)
+	if one.by.name == fieldCustomerID {
+		u.Also = otherNames(&e.call.Context)
+	}
 	if u.Counts && u.reason == whyJudged {
 		u.Up, u.Down, u.reason = one.amounts(e)
 	}
 	w.Uses = append(w.Uses, u)
 	return &w.Uses[len(w.Uses)-1]
+}
+
+// otherNames returns the values of the texts by which earlier calls may have named the customer of the
+// call. A call is counted by its own text. So nothing has to move where a customer is created or merged.
+func otherNames(c *Context) (also [][]byte) {
+	for _, name := range c.CustomerNames {
+		if c.CustomerID != nil && name != *c.CustomerID {
+			also = append(also, textIdentity([]byte(name)))
+		}
+	}
+	return also
 }
 
 func (w *Windows) use(id WindowID) *WindowUse {
@@ -275,7 +293,8 @@ func (f *field) single(e *evaluation) (id []byte, reason why) {
 	return id, reason
 }
 
-// identity returns a value as bytes that are equal where values are.
+// identity returns a value as bytes that are equal where values are, and where a number or a boolean
+// reads as a text does. Most requests send both alike.
 func identity(v value, missing why) ([]byte, why) {
 	switch {
 	case missing == whyOtherLacks:
@@ -287,19 +306,21 @@ func identity(v value, missing why) ([]byte, why) {
 	case kindNull:
 		return nil, whyNull
 	case kindString:
-		return append([]byte("s"), v.text...), whyJudged
+		return textIdentity(v.text), whyJudged
 	case kindBool:
-		return append([]byte("b"), v.text...), whyJudged
+		return textIdentity(v.text), whyJudged
 	case kindNumber:
 		d, ok := parseDecimal(v.text)
 		if !ok {
 			return nil, whyNotNumber
 		}
-		return d.identity(), whyJudged
+		return textIdentity(d.text()), whyJudged
 	default:
 		return nil, whyNotSingle
 	}
 }
+
+func textIdentity(text []byte) []byte { return append([]byte("s"), text...) }
 
 // amounts returns what the call adds to the window: its amounts above 0 together, and those below.
 // They are kept apart, so that a credit within a call hides no refund either.
@@ -358,8 +379,11 @@ func parseNumber(v value) (exact.Decimal, bool) {
 
 // storedUse is a WindowUse as the SQL functions count_windows and enter_windows read it.
 type storedUse struct {
-	Window string       `json:"window"`
-	Value  string       `json:"value"`
+	Window string   `json:"window"`
+	Value  string   `json:"value"`
+	Also   []string `json:"also,omitempty"`
+	// Lock is what calls with the same values lock, besides their own; "" where there are no others.
+	Lock   string       `json:"lock,omitempty"`
 	Up     *string      `json:"up"`
 	Down   *string      `json:"down"`
 	Counts bool         `json:"counts"`
@@ -389,6 +413,12 @@ func (w *Windows) Stored(counted bool) json.RawMessage {
 			continue
 		}
 		one := storedUse{Window: hex.EncodeToString(u.ID[:]), Value: hex.EncodeToString(u.Digest), Counts: u.Counts, Reads: []storedRead{}}
+		for _, d := range u.AlsoDigests {
+			one.Also = append(one.Also, hex.EncodeToString(d))
+		}
+		if len(one.Also) > 0 {
+			one.Lock = min(one.Value, slices.Min(one.Also))
+		}
 		if u.Up != "" {
 			one.Up, one.Down = &u.Up, &u.Down
 		}

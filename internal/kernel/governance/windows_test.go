@@ -147,7 +147,10 @@ func TestWindowFindsTheValueAndTheAmountOfACall(t *testing.T) {
 	require.Equal(t, use(order, `{"order":1.0}`).Value, use(order, `{"order":1}`).Value)
 	require.Equal(t, use(order, `{"order":1e2}`).Value, use(order, `{"order":100}`).Value)
 	require.Equal(t, use(order, `{"order":"\u0061"}`).Value, use(order, `{"order":"a"}`).Value)
-	for _, other := range []string{`{"order":"1"}`, `{"order":10}`, `{"order":-1}`, `{"order":0}`, `{"order":true}`} {
+	for _, alike := range [][2]string{{"7", `"7"`}, {"7.50", `"7.5"`}, {"-0.0", `"0"`}, {"0.05", `"0.05"`}, {"-12.5e1", `"-125"`}, {"1e21", `"1e21"`}, {"1e-30", `"1e-30"`}, {"true", `"true"`}} {
+		require.Equal(t, string(use(order, `{"order":`+alike[0]+`}`).Value), string(use(order, `{"order":`+alike[1]+`}`).Value), "a path or a query sends both alike: %s", alike)
+	}
+	for _, other := range []string{`{"order":"1.0"}`, `{"order":"01"}`, `{"order":10}`, `{"order":-1}`, `{"order":0}`, `{"order":0.1}`, `{"order":true}`} {
 		require.NotEqual(t, use(order, other).Value, use(order, `{"order":1}`).Value, other)
 	}
 	for _, none := range []string{`{}`, `{"order":null}`, `{"order":[1,2]}`, `{"order":{}}`, `{"order":1,"Order":2}`, `{`} {
@@ -323,4 +326,34 @@ func TestWindowCountsWhatItsPolicyNarrows(t *testing.T) {
 	whole := p
 	whole.Match = governance.Narrowing{}
 	require.NotEqual(t, governance.WindowDefs([]governance.Policy{p})[0].ID, governance.WindowDefs([]governance.Policy{whole})[0].ID)
+}
+
+// Earlier calls may have named the customer by another text. What is counted is what the call says.
+func TestWindowOfACustomerAsksForAllTheirNames(t *testing.T) {
+	t.Parallel()
+	set := governance.Compile(1, []governance.Policy{
+		policy("p", block, windowed(perCustomer, "greater", "1"), windowed(governance.Window{By: "session.id", Per: "1h", Count: true}, "greater", "1")),
+	})
+	at := func(named string, names ...string) []governance.WindowUse {
+		return set.Windows(governance.Call{
+			Verb: verb.Name{Provider: "shop", Verb: "refund"}, Args: json.RawMessage(`{"amount":1}`),
+			Context: governance.Context{CustomerID: &named, SessionID: &named, CustomerNames: names},
+		}).Uses
+	}
+	a, b := at("a", "a", "b", "c"), at("b", "c", "b", "a")
+	require.Equal(t, [][]byte{b[0].Value, at("c")[0].Value}, a[0].Also)
+	require.Equal(t, [][]byte{at("c")[0].Value, a[0].Value}, b[0].Also)
+	require.Empty(t, a[1].Also, "it is the field of a customer only")
+	require.Empty(t, at("a")[0].Also)
+	require.Empty(t, at("a", "a")[0].Also)
+	a[0].Digest, a[0].AlsoDigests = []byte{2}, [][]byte{{3}, {1}}
+	b[0].Digest, b[0].AlsoDigests = []byte{3}, [][]byte{{1}, {2}}
+	lock := func(u governance.WindowUse) string {
+		var list []struct{ Lock string }
+		require.NoError(t, json.Unmarshal((&governance.Windows{Uses: []governance.WindowUse{u}}).Stored(true), &list))
+		return list[0].Lock
+	}
+	require.Equal(t, "01", lock(a[0]))
+	require.Equal(t, "01", lock(b[0]), "whatever they say, calls for one customer wait for each other")
+	require.Empty(t, lock(a[1]))
 }

@@ -20,6 +20,19 @@ type noErasures struct{}
 
 func (noErasures) StartErasure(context.Context, flow.CustomerRef) error { return nil }
 
+// judged is a target whose calls are judged.
+type judged interface {
+	run.Target
+	Call(args json.RawMessage, about governance.Context) governance.Call
+}
+
+func judgedOf(t *testing.T, target run.Target) judged {
+	t.Helper()
+	j, ok := target.(judged)
+	require.True(t, ok)
+	return j
+}
+
 // The ids of a customer name one customer: credentials and conditions are the same by each.
 func TestCallForACustomerIsTheSameByEachOfTheirIDs(t *testing.T) {
 	t.Parallel()
@@ -47,11 +60,9 @@ func TestCallForACustomerIsTheSameByEachOfTheirIDs(t *testing.T) {
 		require.NoError(t, err)
 		taken, err := w.TargetRead(t.Context(), w.by.TenantID, name, run.Account{Customer: text}, nil, w.asked(t, name, &text, nil))
 		require.NoError(t, err)
-		for _, target := range []interface {
-			CustomerNames() []string
-			Meets([]governance.Condition, json.RawMessage, governance.Context) bool
-		}{read, taken} {
+		for _, target := range []judged{judgedOf(t, read), judgedOf(t, taken)} {
 			require.ElementsMatch(t, []string{"u1", "u2", ada.ID.String(), twin.ID.String()}, target.CustomerNames())
+			require.ElementsMatch(t, target.CustomerNames(), target.Call(nil, governance.Context{CustomerID: &text}).Context.CustomerNames, "windows count by all of them")
 			require.True(t, target.Meets(vip, json.RawMessage(`{}`), governance.Context{CustomerID: &text}))
 		}
 		require.Equal(t, own, *read.CredentialID())

@@ -140,6 +140,9 @@ func (t *target) Call(args json.RawMessage, about governance.Context) governance
 	if about.Customer == nil { // a simulation reads the record with each run
 		about.Customer = t.customer
 	}
+	if about.CustomerNames == nil {
+		about.CustomerNames = t.customerNames
+	}
 	if about.Now.IsZero() { // that of a simulation is the time of the run
 		about.Now = t.d.deps.Now()
 	}
