@@ -262,6 +262,8 @@ type targets struct {
 	over atomic.Pointer[func() circuit.Gate]
 	// gone: the catalog no longer has the verb.
 	gone atomic.Bool
+	// count reads what the windows of a call contain; nil where a test is not about them.
+	count atomic.Pointer[func(context.Context, *governance.Call) error]
 	// taken counts the calls that were judged by what was read with their row.
 	taken atomic.Int64
 }
@@ -311,6 +313,7 @@ func (t *targets) target(name verb.Name) target {
 	if f := t.over.Load(); f != nil {
 		out.gate = (*f)()
 	}
+	out.count = t.count.Load()
 	switch name.Verb {
 	case "read":
 		out.risk, out.op, out.idem = verb.RiskLow, verb.Read, verb.IdempotencyIntrinsic
@@ -350,6 +353,7 @@ type target struct {
 	idem          verb.Idempotency
 	gate          circuit.Gate
 	quarantined   bool
+	count         *func(context.Context, *governance.Call) error
 }
 
 func (t target) Risk() verb.Risk               { return t.risk }
@@ -387,8 +391,14 @@ func (t target) Read() run.Read {
 	return *t.read
 }
 
-func (t target) Judge(_ context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error) {
-	return t.policies.Evaluate(governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about}), nil
+func (t target) Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error) {
+	c := governance.Call{Verb: t.name, Domain: "shop", Risk: t.risk, Operation: t.op, Args: args, Context: about}
+	if t.count != nil {
+		if err := (*t.count)(ctx, &c); err != nil {
+			return governance.Verdict{}, err
+		}
+	}
+	return t.policies.Evaluate(c), nil
 }
 
 func (t target) StoppedBy(about governance.Context) *governance.KillSwitch {

@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
@@ -61,6 +63,69 @@ func TestRunTakesThreeTripsAndOneMoreApart(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1, count.n.Load()-before, "a repeat")
 		require.EqualValues(t, 2, r.targets.taken.Load(), "a repeat asks for nothing")
+	}
+}
+
+// windowed makes the policies count, over the same pool as the service: as internal/service/dispatch does
+// it for the targets of the product. Their windows are filled.
+func (r *rig) windowed(list ...governance.Policy) {
+	r.t.Helper()
+	sets, err := policy.NewSets(r.db.Pool)
+	require.NoError(r.t, err)
+	count := func(ctx context.Context, c *governance.Call) error {
+		if c.Windows = r.targets.policies.Load().Windows(*c); c.Windows == nil {
+			return nil
+		}
+		key, err := r.keys.Key(ctx, r.tenant)
+		if err != nil {
+			return err
+		}
+		return sets.Count(ctx, r.tenant, key, c.Windows, c.Context.RunID)
+	}
+	r.targets.count.Store(&count)
+	r.policies(list...)
+	for _, w := range governance.WindowDefs(list) {
+		r.admin(`INSERT INTO policy_windows (tenant_id, series, id, per, filled, seen) VALUES ($1, gen_random_uuid(), $2, $3, true, gen_random_uuid())`,
+			r.tenant, w.ID[:], int(w.Longest/time.Minute))
+	}
+}
+
+// A window costs nothing where no policy with one may be about the call, and the call that is only counted
+// takes no trip more; see docs/costs.md.
+func TestWindowTakesOneTripWhereItIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		verb     string
+		matching []governance.Matcher
+		trips    int64
+		entries  int
+	}{
+		"about another verb": {"keyed", nil, 3, 0},
+		"only counted":       {"keyed", []governance.Matcher{{Type: governance.MatchVerb, Value: "shop:pay"}}, 3, 1},
+		"judged":             {"pay", nil, 4, 1},
+		"judged and not counted": {
+			"pay", []governance.Matcher{{Type: governance.MatchVerb, Value: "shop:keyed"}}, 4, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			count := r.counting(true)
+			limit := rule(governance.ActionBlock, c.verb)
+			limit.Conditions = []governance.Condition{{
+				Window: &governance.Window{By: "customer_id", Per: "1h", Count: true, Matching: c.matching}, Operator: governance.OpGreater, Value: json.RawMessage("5"),
+			}}
+			r.windowed(limit)
+			for i, id := range []string{"warm", "counted"} {
+				before := count.n.Load()
+				out := r.must(r.do("pay", id, `{}`, func(q *run.Request) { q.Metadata = json.RawMessage(`{"customer_id":"ada"}`) }))
+				require.Equal(t, run.StateExecuted, out.Run.State)
+				if i > 0 { // the first connects and prepares
+					require.Equal(t, c.trips, count.n.Load()-before)
+				}
+			}
+			require.Equal(t, 2*c.entries, r.count(`SELECT count(*) FROM window_entries`))
+		})
 	}
 }
 
