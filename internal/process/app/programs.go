@@ -19,10 +19,13 @@ const (
 	programWait = 5 * time.Second
 )
 
+// programBounds are those of docs/results.md.
+func programBounds() jqchild.Config {
+	return jqchild.Config{Children: programChildren, Share: programsOfTenant, Time: programTime, Reading: programReading, Wait: programWait}
+}
+
 func (a *App) buildPrograms() (err error) {
-	a.programs, err = jqchild.New(jqchild.Config{
-		Children: programChildren, Share: programsOfTenant, Time: programTime, Reading: programReading, Wait: programWait,
-	})
+	a.programs, err = jqchild.New(programBounds())
 	if err == nil {
 		a.onClose(a.programs.Close)
 	}

@@ -14,11 +14,21 @@ import (
 
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/edge/jqchild"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/tenant/account"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+// TestMain makes a child of this program where a pool starts it as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == jqchild.Subcommand {
+		if jqchild.Serve(os.Stdin, os.Stdout) != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	testkit.Main(m)
+}
 
 // forgotten names the job that deletes the old rows of a table.
 var forgotten = map[string]string{
