@@ -1,11 +1,11 @@
 -- name: NamingVerbs :many
--- What may name verbs of a provider: the policies that decide and the agents, of which the caller
--- reads the part that names verbs, and the published Maps that name some of them. @prefix is the
--- begin of such a name in a JSON text. The cost is one pass over
--- what the tenant has.
+-- What may name verbs of a provider: the policies and the agents, of which the caller reads the part
+-- that names verbs, and the published Maps that name some of them. A policy that is disabled names
+-- them too: a change of one member enables it as it was written. @prefix is the begin of such a name in
+-- a JSON text. The cost is one pass over what the tenant has.
 SELECT 'policy' AS type, p.id, p.name, p.document::text AS part
   FROM policies p
- WHERE p.tenant_id = @tenant_id::uuid AND p.deleted_at IS NULL AND p.enabled AND strpos(p.document::text, @prefix::text) > 0
+ WHERE p.tenant_id = @tenant_id::uuid AND p.deleted_at IS NULL AND strpos(p.document::text, @prefix::text) > 0
 UNION ALL
 SELECT 'map', m.id, m.name, array_to_json(v.verbs)::text
   FROM maps m CROSS JOIN LATERAL (

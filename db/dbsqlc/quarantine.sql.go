@@ -105,7 +105,7 @@ func (q *Queries) KeepAcceptedVerbs(ctx context.Context, db DBTX, arg KeepAccept
 const NamingVerbs = `-- name: NamingVerbs :many
 SELECT 'policy' AS type, p.id, p.name, p.document::text AS part
   FROM policies p
- WHERE p.tenant_id = $1::uuid AND p.deleted_at IS NULL AND p.enabled AND strpos(p.document::text, $2::text) > 0
+ WHERE p.tenant_id = $1::uuid AND p.deleted_at IS NULL AND strpos(p.document::text, $2::text) > 0
 UNION ALL
 SELECT 'map', m.id, m.name, array_to_json(v.verbs)::text
   FROM maps m CROSS JOIN LATERAL (
@@ -131,10 +131,10 @@ type NamingVerbsRow struct {
 	Part string
 }
 
-// What may name verbs of a provider: the policies that decide and the agents, of which the caller
-// reads the part that names verbs, and the published Maps that name some of them. @prefix is the
-// begin of such a name in a JSON text. The cost is one pass over
-// what the tenant has.
+// What may name verbs of a provider: the policies and the agents, of which the caller reads the part
+// that names verbs, and the published Maps that name some of them. A policy that is disabled names
+// them too: a change of one member enables it as it was written. @prefix is the begin of such a name in
+// a JSON text. The cost is one pass over what the tenant has.
 func (q *Queries) NamingVerbs(ctx context.Context, db DBTX, arg NamingVerbsParams) ([]NamingVerbsRow, error) {
 	rows, err := db.Query(ctx, NamingVerbs, arg.TenantID, arg.Prefix, arg.Names)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/argdiff"
 	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/governance"
@@ -36,8 +37,11 @@ type accepted struct {
 
 // quarantine is what an import, or the deletion of a provider, does to verbs that are named.
 type quarantine struct {
-	was      *known
-	now      []verb.Definition
+	was *known
+	now []verb.Definition
+	// byKey: a key neither accepts nor ends a quarantine, however it changes what names the verb. Only
+	// the accepted form ends it.
+	byKey    bool
 	diffs    map[string]argdiff.Result // of the verbs that have no other accepted form
 	work     int                       // that is left for comparing
 	at       time.Time
@@ -51,9 +55,9 @@ type quarantine struct {
 // quarantined finds the verbs that an import changes in a way that those who name them must
 // accept, and keeps their accepted forms. A removed verb that is named keeps its form too, so that
 // no removal in between makes a change look new. now is empty where the provider is deleted.
-func (c *Catalog) quarantined(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, was *known, now []verb.Definition, diffs map[string]argdiff.Result) (*quarantine, error) {
+func (c *Catalog) quarantined(ctx context.Context, tx pgx.Tx, who actor.Actor, slug string, was *known, now []verb.Definition, diffs map[string]argdiff.Result) (*quarantine, error) {
 	q := &quarantine{
-		was: was, now: now, diffs: diffs, work: maxArgumentWork, at: c.now().UTC(), suspects: map[string]verb.Quarantine{}, marks: map[string]verb.Quarantine{},
+		was: was, now: now, byKey: who.Kind != actor.User, diffs: diffs, work: maxArgumentWork, at: c.now().UTC(), suspects: map[string]verb.Quarantine{}, marks: map[string]verb.Quarantine{},
 		kept: map[string]accepted{},
 	}
 	gone := q.gone()
@@ -62,22 +66,28 @@ func (c *Catalog) quarantined(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, 
 		q.suspect(d, present)
 	}
 	names := slices.AppendSeq(slices.Collect(maps.Keys(q.suspects)), maps.Keys(gone))
-	naming, err := c.naming(ctx, tx, tenant, slug, names)
+	naming, err := c.naming(ctx, tx, who.TenantID, slug, names)
 	if err != nil {
 		return nil, err
 	}
 	for name, form := range gone {
-		if len(naming[name]) > 0 {
+		if len(naming[name]) > 0 || q.staysKept(name) {
 			q.kept[name] = form
 		}
 	}
 	for name, mark := range q.suspects {
-		if by := naming[name]; len(by) > 0 {
+		if by := naming[name]; len(by) > 0 || q.staysKept(name) {
 			q.kept[name] = was.acceptedOf(name, present)
 			q.marks[name] = q.mark(name, mark, by, present)
 		}
 	}
-	return q, c.keepAccepted(ctx, tx, tenant, slug, was.accepted, q.kept)
+	return q, c.keepAccepted(ctx, tx, who.TenantID, slug, was.accepted, q.kept)
+}
+
+// staysKept reports whether the accepted form of a verb outlasts what named the verb.
+func (q *quarantine) staysKept(name string) bool {
+	_, kept := q.was.accepted[name]
+	return kept && q.byKey
 }
 
 // present returns the verbs that the provider has, by name.
@@ -169,17 +179,24 @@ func acceptable(d verb.Definition) string {
 }
 
 // mark completes what is said of a verb that is blocked. One that was blocked for the same changes
-// is so since then.
+// is so since then. Where nothing names it any longer, what named it before is told.
 func (q *quarantine) mark(name string, mark verb.Quarantine, by []verb.Naming, present map[string]*knownVerb) verb.Quarantine {
 	mark.Since, mark.NamedBy, mark.NamedByTotal = q.at, by[:min(len(by), maxNamedBy)], len(by)
-	if k := present[name]; k != nil && k.quarantine != nil && slices.Equal(k.quarantine.Changes, mark.Changes) && k.quarantine.ChangesTotal == mark.ChangesTotal {
+	k := present[name]
+	if k == nil || k.quarantine == nil {
+		return mark
+	}
+	if slices.Equal(k.quarantine.Changes, mark.Changes) && k.quarantine.ChangesTotal == mark.ChangesTotal {
 		mark.Since = k.quarantine.Since
+	}
+	if len(by) == 0 {
+		mark.NamedBy, mark.NamedByTotal = k.quarantine.NamedBy, k.quarantine.NamedByTotal
 	}
 	return mark
 }
 
-// naming returns what names verbs of a provider exactly: policies that decide, published Maps and
-// the published versions of agents.
+// naming returns what names verbs of a provider exactly: policies, published Maps and the published
+// versions of agents.
 func (c *Catalog) naming(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, slug string, names []string) (map[string][]verb.Naming, error) {
 	found := map[string][]verb.Naming{}
 	if len(names) == 0 {

@@ -117,7 +117,7 @@ func (c *Catalog) replace(ctx context.Context, tx pgx.Tx, who actor.Actor, st *s
 			return known{}, nil, err
 		}
 	}
-	if st.quarantine, err = c.quarantined(ctx, tx, st.tenant, st.Slug, &was, st.verbs, compared.diffs); err != nil {
+	if st.quarantine, err = c.quarantined(ctx, tx, who, st.Slug, &was, st.verbs, compared.diffs); err != nil {
 		return known{}, nil, err
 	}
 	st.Notes = st.Notes.complete(was, st.verbs, changes, maxNotesStored)
@@ -245,7 +245,7 @@ func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug stri
 		if err != nil {
 			return err
 		}
-		if _, err := c.quarantined(ctx, tx, who.TenantID, slug, &was, nil, nil); err != nil {
+		if _, err := c.quarantined(ctx, tx, who, slug, &was, nil, nil); err != nil {
 			return err
 		}
 		if err := c.q.RememberProvider(ctx, tx, dbsqlc.RememberProviderParams{Now: c.now(), TenantID: who.TenantID, Slug: slug}); err != nil {
