@@ -130,6 +130,31 @@ func TestPoliciesThatDoNotApplyAllocateNothing(t *testing.T) {
 	}
 	require.Zero(t, count(governance.Compile(1, all), quiet))
 
+	// A thousand ask groups of conditions.
+	all = nil
+	for i := range 1000 {
+		all = append(all, policy(strconv.Itoa(i), block,
+			anyOf(cond("args.amount", "greater", "1e6"), allOf(cond("args.amount", "less", "1000"), not(cond("args.customer.address.country", "equals", `"DE"`)))),
+			not(allOf(cond("args.reason", "equals", `"damaged"`), cond("args.tags", "contains", `"vip"`))),
+		))
+	}
+	require.Zero(t, count(governance.Compile(1, all), quiet))
+
+	// A thousand have a look-up: about other verbs, or not needed because another condition is false.
+	all = nil
+	for i := range 1000 {
+		p := withLookups(policy(strconv.Itoa(i), block, cond("args.amount", "greater", "1e6"), anyOf(cond("lookup.order.status", "equals", `"x"`))),
+			lookup("order", `{"id":{"field":"args.order_id"}}`))
+		if i%2 == 0 {
+			p.Conditions = p.Conditions[1:]
+			p.Matchers = []governance.Matcher{{Verb: "stripe:create_*"}}
+			p.Match.Except = []governance.Matcher{{Verb: "stripe:create_refund"}}
+		}
+		all = append(all, p)
+	}
+	require.Zero(t, count(governance.Compile(1, all), quiet))
+	require.Zero(t, count(governance.Compile(1, all[1:2]), quiet))
+
 	f := governance.NewFields(json.RawMessage(refundSchema))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { f.Knows("amount") }), 3.0, "what reading the path costs")
 }
