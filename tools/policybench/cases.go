@@ -25,6 +25,7 @@ type policy struct {
 	over     int64    // args.amount is greater; 0 asks nothing
 	in       []string // args.customer.country is one of
 	prefix   string   // args.note starts with
+	either   bool     // over or in is enough
 }
 
 type call struct {
@@ -123,6 +124,7 @@ func newPolicy(r *rand.Rand, i int) policy {
 		p.over = int64(500 + r.IntN(4000))
 	case 1:
 		p.over, p.in = int64(500+r.IntN(2000)), []string{"KP", "IR"}
+		p.either = i%2 == 1
 	case 2:
 		p.prefix = "urgent:"
 	default:

@@ -72,12 +72,13 @@ func cedarText(p policy) string {
 		when = append(when, fmt.Sprintf("context.verb like %q", "*:"+p.part+"*"))
 	}
 	// A condition holds too where the call lacks its field, unless the policy allows.
+	var asked []string
 	ask := func(has, test string) {
 		if p.action == "allow" {
-			when = append(when, fmt.Sprintf("%s && %s", has, test))
+			asked = append(asked, fmt.Sprintf("(%s && %s)", has, test))
 			return
 		}
-		when = append(when, fmt.Sprintf("(!(%s) || %s)", has, test))
+		asked = append(asked, fmt.Sprintf("(!(%s) || %s)", has, test))
 	}
 	if p.over > 0 {
 		ask("context.args has amount", fmt.Sprintf("context.args.amount > %d", p.over))
@@ -89,6 +90,10 @@ func cedarText(p policy) string {
 	if p.prefix != "" {
 		ask("context.args has note", fmt.Sprintf("context.args.note like %q", p.prefix+"*"))
 	}
+	if p.either {
+		asked = []string{"(" + strings.Join(asked, " || ") + ")"}
+	}
+	when = append(when, asked...)
 	return fmt.Sprintf("permit (principal, %s, %s) when { %s };", action, resource, strings.Join(when, " && "))
 }
 

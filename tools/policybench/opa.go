@@ -35,7 +35,14 @@ func newOPA(ctx context.Context, s set) (*opa, error) {
 	var b strings.Builder
 	b.WriteString(header)
 	for _, p := range s.policies {
-		fmt.Fprintf(&b, "\nactions contains %q if {\n%s}\n", p.action, regoBody(p))
+		bodies := []policy{p}
+		if p.either { // each rule of a set adds to it
+			bodies = []policy{p, p}
+			bodies[0].in, bodies[1].over = nil, 0
+		}
+		for _, one := range bodies {
+			fmt.Fprintf(&b, "\nactions contains %q if {\n%s}\n", one.action, regoBody(one))
+		}
 	}
 	query, err := rego.New(rego.Query("data.tenant.decision"), rego.Module("tenant.rego", b.String())).PrepareForEval(ctx)
 	if err != nil {

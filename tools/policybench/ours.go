@@ -44,6 +44,9 @@ func newOurs(s set) *ours {
 		if p.prefix != "" {
 			one.Conditions = append(one.Conditions, condition("args.note", governance.OpStartsWith, p.prefix))
 		}
+		if p.either {
+			one.Conditions = []governance.Condition{{Any: one.Conditions}}
+		}
 		list = append(list, one)
 	}
 	o := &ours{set: governance.Compile(1, list)}
