@@ -20,6 +20,8 @@ type filling struct {
 	most  int
 	// had is how many a connected tenant has before.
 	had int
+	// before prepares the tenant; nil for nothing.
+	before func(t *testing.T, tenant *rig.Tenant)
 	// create makes the n-th one. The call must not depend on the others.
 	create func(t *testing.T, tenant *rig.Tenant, n int) rig.Answer
 	// free removes one; made is the answer to a creation.
@@ -52,25 +54,25 @@ func fillings() []filling {
 		}
 	}
 	return []filling{
-		{"keys", 4, 1, post("/v1/api-keys", func(int) m { return m{"name": "k", "permissions": []string{"actions:run"}} }), remove("/v1/api-keys/")},
-		{"users", 4, 1, post("/v1/users", func(int) m { return m{"email": uuid.NewString() + "@example.com", "role": "member"} }), remove("/v1/users/")},
-		{"credentials", 4, 1, post("/v1/credentials", func(int) m { return m{"provider": "bank", "type": "bearer", "data": m{"token": "t"}} }), remove("/v1/credentials/")},
-		{"customers", 4, 0, post("/v1/customers", func(n int) m { return m{"external_id": uuid.NewString()} }), remove("/v1/customers/")},
-		{"webhooks", 4, 0, post("/v1/webhooks", func(int) m { return m{"url": "https://example.com", "events": []string{"*"}, "enabled": false} }), remove("/v1/webhooks/")},
-		{"policies", 4, 0, post("/v1/policies", func(n int) m { return rig.Policy(fmt.Sprint("p", n), "notify", "bank:*", nil) }), remove("/v1/policies/")},
-		{"policy_windows", 3, 0, post("/v1/policies", func(n int) m {
+		{"keys", 4, 1, nil, post("/v1/api-keys", func(int) m { return m{"name": "k", "permissions": []string{"actions:run"}} }), remove("/v1/api-keys/")},
+		{"users", 4, 1, nil, post("/v1/users", func(int) m { return m{"email": uuid.NewString() + "@example.com", "role": "member"} }), remove("/v1/users/")},
+		{"credentials", 4, 1, nil, post("/v1/credentials", func(int) m { return m{"provider": "bank", "type": "bearer", "data": m{"token": "t"}} }), remove("/v1/credentials/")},
+		{"customers", 4, 0, nil, post("/v1/customers", func(n int) m { return m{"external_id": uuid.NewString()} }), remove("/v1/customers/")},
+		{"webhooks", 4, 0, nil, post("/v1/webhooks", func(int) m { return m{"url": "https://example.com", "events": []string{"*"}, "enabled": false} }), remove("/v1/webhooks/")},
+		{"policies", 4, 0, nil, post("/v1/policies", func(n int) m { return rig.Policy(fmt.Sprint("p", n), "notify", "bank:*", nil) }), remove("/v1/policies/")},
+		{"policy_windows", 3, 0, nil, post("/v1/policies", func(n int) m {
 			return rig.Policy(fmt.Sprint("p", n), "block", "bank:*", m{"conditions": []m{
 				{"window": m{"by": fmt.Sprint("args.n", n), "per": "1h", "count": true}, "operator": "greater", "value": 5},
 			}})
 		}), remove("/v1/policies/")},
-		{"kill_switches", 4, 0, post("/v1/kill-switch", func(i int) m {
+		{"kill_switches", 4, 0, nil, post("/v1/kill-switch", func(i int) m {
 			return m{"scope": "agent", "target": fmt.Sprintf("agent-%d", i), "reason": "r"}
 		}), remove("/v1/kill-switch/")},
-		{"grants", 4, 0, post("/v1/grants", func(int) m {
+		{"grants", 4, 0, nil, post("/v1/grants", func(int) m {
 			return m{"verb": "bank:pay_1", "max_uses": 1, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "reason": "r"}
 		}), remove("/v1/grants/")},
 		{
-			"providers", 2, 1,
+			"providers", 2, 1, nil,
 			func(_ *testing.T, tenant *rig.Tenant, n int) rig.Answer {
 				for {
 					a := tenant.User.Do(http.MethodPost, "/v1/providers", m{"slug": fmt.Sprint("other-", n), "name": "o", "domain": "d", "base_url": "http://127.0.0.1:9", "openapi": document(1)})
@@ -88,6 +90,10 @@ func fillings() []filling {
 		},
 		{
 			"held", 4, 0,
+			func(t *testing.T, tenant *rig.Tenant) {
+				t.Helper()
+				tenant.User.NewPolicy(t, rig.RequireApproval("gate", "bank:*", nil))
+			},
 			func(_ *testing.T, tenant *rig.Tenant, n int) rig.Answer {
 				return tenant.Runtime.Run("bank:pay_1", m{"n": n}, fmt.Sprint("held-", n))
 			},
@@ -97,7 +103,7 @@ func fillings() []filling {
 			},
 		},
 		{
-			"dry_runs", 4, 0,
+			"dry_runs", 4, 0, nil,
 			func(_ *testing.T, tenant *rig.Tenant, n int) rig.Answer {
 				return tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", m{"verb": "bank:pay_1", "args": m{"n": n}, "dryRun": true})
 			},
@@ -108,7 +114,32 @@ func fillings() []filling {
 				reject(t, tenant, data.ApprovalID)
 			},
 		},
+		{"maps", 4, 0, nil, post("/v1/maps", func(int) m { return waitingMap() }), remove("/v1/maps/")},
+		{
+			"map_executions", 4, 0,
+			func(t *testing.T, tenant *rig.Tenant) {
+				t.Helper()
+				status(t, tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", waitingMap()), http.StatusCreated)
+			},
+			func(t *testing.T, tenant *rig.Tenant, n int) rig.Answer {
+				t.Helper()
+				var list []struct{ ID string }
+				tenant.User.Do(http.MethodGet, "/v1/maps", nil).Data(t, &list)
+				return tenant.Runtime.Do(http.MethodPost, "/v1/maps/"+list[0].ID+"/trigger", m{"session_id": fmt.Sprint("s-", n)}, "Prefer: wait=0")
+			},
+			func(t *testing.T, tenant *rig.Tenant, made rig.Answer) {
+				t.Helper()
+				path := made.Header.Get("Location")
+				status(t, tenant.Runtime.Do(http.MethodPost, path+"/cancel", nil), http.StatusOK)
+				status(t, tenant.Runtime.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK)
+			},
+		},
 	}
+}
+
+// waitingMap is a Map that waits for an hour.
+func waitingMap() m {
+	return m{"schema_version": "1", "name": "Waits", "steps": []m{{"id": "w", "type": "wait", "for": "1h"}}}
 }
 
 // refusedBy reports whether the answer is the refusal of the quota, which names it and its
@@ -131,9 +162,9 @@ func TestQuotaIsExactAmongCreationsAtOnce(t *testing.T) {
 		t.Run(f.quota, func(t *testing.T) {
 			t.Parallel()
 			tenant, neighbour := connected(t), connected(t)
-			if f.quota == "held" {
-				tenant.User.NewPolicy(t, rig.RequireApproval("gate", "bank:*", nil))
-				neighbour.User.NewPolicy(t, rig.RequireApproval("gate", "bank:*", nil))
+			if f.before != nil {
+				f.before(t, tenant)
+				f.before(t, neighbour)
 			}
 			var made []rig.Answer
 			for _, a := range together(12, func(i int) rig.Answer { return f.create(t, tenant, i) }) {
