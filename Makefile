@@ -119,9 +119,9 @@ chaos: ## kill processes at every failpoint, the long lane (an hour)
 .PHONY: fuzz
 fuzz: ## change inputs at random, a minute for each fuzz target (FUZZTIME=1m, FUZZ=Template)
 	grep -rnoE --include='*_test.go' --exclude-dir=node_modules '^func Fuzz$(FUZZ)\w*' . | sed -E 's|/[^/]*_test\.go:[0-9]+:func | |' | sort | \
-	while read -r package target; do \
-		$(GO) test -vet=off -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),1m) "$$package"; \
-	done
+	{ failed=0; while read -r package target; do \
+		$(GO) test -vet=off -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZTIME),1m) "$$package" || failed=1; \
+	done; exit $$failed; }
 
 .PHONY: soak
 soak: ## two APIs and two workers under load and kills, memory watched (SOAK_MINUTES=30)

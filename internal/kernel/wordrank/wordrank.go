@@ -166,7 +166,7 @@ type asked struct {
 // asked returns the words of a query that texts have, and the weight of all its words. Words such as
 // "the" are not asked for.
 func (x *Index) asked(query string) (terms []asked, whole float64) {
-	seen := map[string]bool{}
+	seen, joined := map[string]bool{}, 0.0
 	for _, w := range Words(query) {
 		if w.Function || seen[w.Key] {
 			continue
@@ -180,8 +180,16 @@ func (x *Index) asked(query string) (terms []asked, whole float64) {
 		if known {
 			terms = append(terms, t)
 		}
-		if !t.joined {
+		if t.joined {
+			joined += t.rarity
+		} else {
 			whole += t.rarity
+		}
+	}
+	if whole == 0 { // the parts of its joined words are words such as "the"
+		whole = joined
+		for i := range terms {
+			terms[i].joined = false
 		}
 	}
 	return terms, max(whole, math.SmallestNonzeroFloat64)
