@@ -219,16 +219,7 @@ func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 			m.places[wait.Ref.String()] = news.Places[wait.Ref.String()]
 		}
 	}
-	if news.Cancel {
-		m.tell(stepmachine.CancelRequested{})
-	}
-	if news.Pause != m.shows().Paused {
-		if news.Pause {
-			m.tell(stepmachine.PauseRequested{})
-		} else {
-			m.tell(stepmachine.ResumeRequested{})
-		}
-	}
+	m.want(ctx, news)
 	for _, s := range news.Signals {
 		s.Keeps = s.ForPeople() && workflow.GetVersion(ctx, changeKeepsAnswers, workflow.DefaultVersion, 1) > workflow.DefaultVersion
 		m.tell(s)
@@ -238,6 +229,31 @@ func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 	}
 	for _, e := range news.Arrived {
 		m.tell(e)
+	}
+}
+
+// changeDropsRepeats names a change of this workflow, for histories from before it: rows say for ever
+// that an execution was to be cancelled, and it was told at each write. So a long history of one that
+// undoes what it did never came to its end.
+const changeDropsRepeats = "tell of what is wanted only where it changes something"
+
+// want tells the machine of a cancellation and of a pause that are wanted, where they change something.
+func (m *mapRun) want(ctx workflow.Context, news flow.MapNews) {
+	is := m.shows()
+	tell := func(changes bool, event stepmachine.Event) {
+		if changes || workflow.GetVersion(ctx, changeDropsRepeats, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+			m.tell(event)
+		}
+	}
+	if news.Cancel {
+		tell(is.Cancellable, stepmachine.CancelRequested{})
+	}
+	switch {
+	case news.Pause == is.Paused:
+	case news.Pause:
+		tell(is.Pausable, stepmachine.PauseRequested{})
+	default:
+		m.tell(stepmachine.ResumeRequested{})
 	}
 }
 

@@ -498,3 +498,42 @@ func TestMapRunInANewHistoryLooksWhatIsWanted(t *testing.T) {
 	require.Nil(t, w.history(*next, nil))
 	require.Equal(t, stepmachine.StatusCancelled, w.finish.Status)
 }
+
+// Rows say for ever that an execution was to be cancelled, or to pause. That keeps it neither from
+// undoing what it did nor from continuing in a new history.
+func TestMapRunThatUndoesContinuesInANewHistory(t *testing.T) {
+	t.Parallel()
+	for name, wanted := range map[string]flow.MapNews{"cancelled": {Cancel: true}, "cancelled while it was paused": {Cancel: true, Pause: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newMapWorld(t, `[
+				{"id":"a","type":"verb","verb":"shop:reserve","args":{},"compensate":{"verb":"shop:release","args":{}}},
+				{"id":"b","type":"verb","verb":"shop:charge","args":{},"compensate":{"verb":"shop:refund","args":{}}},
+				{"id":"c","type":"verb","verb":"shop:ship","args":{},"compensate":{"verb":"shop:recall","args":{}}},
+				{"id":"w","type":"wait","for":"1h"}]`)
+			w.news = func() flow.MapNews {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if len(w.calls) < 3 {
+					return flow.MapNews{}
+				}
+				return wanted
+			}
+			w.answers[""] = func(int) flow.MapCallEnd { // the calls that undo
+				w.env.SetCurrentHistoryLength(20_000)
+				return executed(`{}`)
+			}
+			next := w.history(flow.MapInput{}, nil)
+			require.NotNil(t, next)
+			require.Equal(t, []string{"shop:reserve", "shop:charge", "shop:ship", "", ""}, w.calls)
+			before := w.writes
+			for histories := 0; next != nil; histories++ {
+				require.Less(t, histories, 3)
+				next = w.history(*next, nil)
+			}
+			require.Equal(t, stepmachine.StatusCancelled, w.finish.Status)
+			require.Equal(t, 3, w.finish.Compensated)
+			require.Less(t, w.writes-before, 10)
+		})
+	}
+}

@@ -42,6 +42,8 @@ type Shown struct {
 	WaitingFor *WaitsFor // nil where nothing is waited for
 	Began      time.Time
 	Paused     bool
+	// Cancellable: a cancellation changes what comes. Pausable: a pause does.
+	Cancellable, Pausable bool
 	// Signalled is how many signals have come, Unused how many of them no step has used.
 	Signalled, Unused int
 	// Seen has the ids of the events that a step in a loop has used, by path.
@@ -103,7 +105,12 @@ func (x *execution) Encode() (json.RawMessage, error) { return x.s.Encode() }
 
 func (x *execution) Shown() Shown {
 	s := x.s
-	return Shown{Status: s.Status, WaitingFor: s.WaitingFor, Began: s.Began, Paused: s.Paused, Signalled: s.Signalled, Unused: len(s.Signals), Seen: s.Seen}
+	goesOn := s.Ending == nil
+	return Shown{
+		Status: s.Status, WaitingFor: s.WaitingFor, Began: s.Began, Paused: s.Paused,
+		Cancellable: goesOn || s.Ending.Phase == endOnFailure, Pausable: goesOn,
+		Signalled: s.Signalled, Unused: len(s.Signals), Seen: s.Seen,
+	}
 }
 
 func (x *execution) Unsettled() []StartVerb { return Unsettled(x.p, x.s) }
