@@ -1,6 +1,7 @@
 package stepmachine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -13,28 +14,54 @@ type namedCommand struct {
 	Command json.RawMessage `json:"command"`
 }
 
-// MarshalJSON implements json.Marshaler.
+// sharingCommands are commands whose values are apart.
+type sharingCommands struct {
+	Values   []json.RawMessage `json:"values"`
+	Commands []namedCommand    `json:"commands"`
+}
+
+// MarshalJSON implements json.Marshaler. The commands are a list. Where they have many bytes of values,
+// it is an object with the list and the values, each once.
 func (c Commands) MarshalJSON() ([]byte, error) {
+	s := &shared{places: map[string]int{}}
+	for _, command := range c {
+		withValues(command, s.count, s.countForm)
+	}
 	list := make([]namedCommand, len(c))
 	for i, command := range c {
+		if s.bytes > shareFrom {
+			command = withValues(command, s.put, s.putForm)
+		}
 		raw, err := json.Marshal(command)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", command.Name(), err)
 		}
 		list[i] = namedCommand{command.Name(), raw}
 	}
-	return json.Marshal(list)
+	if len(s.values) == 0 {
+		return json.Marshal(list)
+	}
+	return json.Marshal(sharingCommands{s.values, list})
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It knows the commands that have an answer.
 func (c *Commands) UnmarshalJSON(raw []byte) error {
-	var list []namedCommand
-	if err := json.Unmarshal(raw, &list); err != nil {
+	var in sharingCommands
+	var into any = &in.Commands
+	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte{'{'}) {
+		into = &in
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
 		return err
 	}
-	*c = make(Commands, len(list))
-	for i, one := range list {
+	s := &shared{values: in.Values}
+	*c = make(Commands, len(in.Commands))
+	for i, one := range in.Commands {
 		command, err := one.decode()
+		if err == nil && in.Values != nil {
+			command = withValues(command, s.get, s.getForm)
+			err = s.failed
+		}
 		if err != nil {
 			return fmt.Errorf("decode %s: %w", one.Name, err)
 		}
