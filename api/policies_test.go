@@ -356,7 +356,7 @@ func TestSimulationAndCoverage(t *testing.T) {
 	a := s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":{"name":"p","verbMatchers":[{"type":"provider","value":"shop"}],"action":{"type":"block"}},"from":"2026-01-01T00:00:00Z","to":"2026-01-02T00:00:00+01:00","sample_size":5}`)
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	none := `{"count":0,"of":0,"samples":[]}`
-	require.JSONEq(t, `{"period":{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T23:00:00Z"},"sample":"all","runs_in_period":0,"runs_judged":0,"runs_skipped":0,"partial":false,"windows":"none",
+	require.JSONEq(t, `{"period":{"from":"2026-01-01T00:00:00Z","to":"2026-01-01T23:00:00Z"},"sample":"all","runs_in_period":0,"runs_judged":0,"runs_skipped":0,"partial":false,"windows":"none","lookups":"none","lookups_in_doubt":0,
 		"matched":0,"newly":{"blocked":`+none+`,"held":`+none+`,"notified":`+none+`,"allowed":`+none+`},"unchanged":0,"warnings":[]}`, string(a.data))
 
 	var p policyBody

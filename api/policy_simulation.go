@@ -41,6 +41,8 @@ type simulation struct {
 	RunsSkipped  int              `json:"runs_skipped"`
 	Partial      bool             `json:"partial"`
 	Windows      policy.Counting  `json:"windows"`
+	Lookups      string           `json:"lookups"`
+	InDoubt      int              `json:"lookups_in_doubt"`
 	Matched      int              `json:"matched"`
 	Newly        newly            `json:"newly"`
 	Unchanged    int              `json:"unchanged"`
@@ -83,8 +85,13 @@ func viewSimulation(m policy.Simulation) simulation {
 	if m.Sampled {
 		sample = "uniform"
 	}
+	lookups := "none"
+	if m.LookupsInDoubt > 0 {
+		lookups = "in_doubt"
+	}
 	return simulation{
 		Period: period(m.Period), Sample: sample, RunsInPeriod: m.Runs, RunsJudged: m.Judged, RunsSkipped: m.Skipped, Partial: m.Partial, Windows: m.Windows,
+		Lookups: lookups, InDoubt: m.LookupsInDoubt,
 		Matched: m.Matched, Unchanged: m.Unchanged, Warnings: wire.Array(m.Warnings),
 		Newly: newly{Blocked: kind(policy.Blocked), Held: kind(policy.Held), Notified: kind(policy.Notified), Allowed: kind(policy.Allowed)},
 	}

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -104,4 +105,40 @@ func TestWarningsAboutLookups(t *testing.T) {
 		require.Equal(t, policy.LookupArgsMisfit, warnings[0].Code, args)
 		require.Contains(t, warnings[0].Message, want, args)
 	}
+}
+
+// The answers of look-ups are gone, and what was decided by them is not. So a stored look-up does not
+// hide what a candidate changes.
+func TestSimulationTakesStoredLookupsFromWhatWasDecided(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.create(t, looksUp("shop:get_order"))
+	decided := func(name, decision string) string {
+		id := b.ran(t, b.ours, b.now.Add(-time.Hour), name, `{"order_id":"1"}`, `{}`)
+		b.exec(t, "UPDATE runs SET decision = $2 WHERE id = $1", id, decision)
+		return id.String()
+	}
+	approve := policy.Draft{Name: "Approve", Action: "require_approval", Matchers: verbs("shop:create_refund")}
+	b.create(t, approve)
+	decided("shop:create_refund", "block")
+	decided("shop:create_refund", "")
+	held := decided("shop:create_refund", "pending_approval")
+	other := decided("shop:create_refund", "allow") // no policy says so today
+	decided("shop:list_orders", "allow")
+	m := b.simulate(t, policy.Candidate{Draft: block("No refunds", "shop:create_refund")})
+	require.Equal(t, 4, m.LookupsInDoubt)
+	require.ElementsMatch(t, []string{held, other}, executionsOf(m.Newly[policy.Blocked]))
+	from := []policy.Effect{m.Newly[policy.Blocked].Samples[0].From, m.Newly[policy.Blocked].Samples[1].From}
+	require.ElementsMatch(t, []policy.Effect{policy.Held, policy.Allowed}, from)
+	require.Contains(t, codes(m.Warnings), policy.LookupsInDoubt)
+	// Its own look-ups count on the strict side.
+	own := looksUp("shop:get_order")
+	own.Name, own.Conditions[0].Value = "Another", json.RawMessage(`"sent"`)
+	m = b.simulate(t, policy.Candidate{Draft: own})
+	require.ElementsMatch(t, []string{held, other}, executionsOf(m.Newly[policy.Blocked]))
+	// A candidate that changes nothing changes nothing.
+	m = b.simulate(t, policy.Candidate{Draft: block("No orders", "shop:create_order")})
+	require.Equal(t, 4, m.LookupsInDoubt)
+	require.Equal(t, 5, m.Unchanged)
+	require.Zero(t, b.simulateOther(t).LookupsInDoubt)
 }

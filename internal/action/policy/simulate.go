@@ -82,12 +82,14 @@ type Simulation struct {
 	Judged, Skipped int
 	Sampled         bool
 	// Partial: the time was over before the sample was; what was judged is a fair part.
-	Partial   bool
-	Windows   Counting
-	Matched   int // runs that the candidate matches
-	Unchanged int
-	Newly     map[Effect]*Changed // by what the runs would come to
-	Warnings  []Warning
+	Partial bool
+	Windows Counting
+	// LookupsInDoubt are judged runs whose decision depends on a look-up. A simulation makes none.
+	LookupsInDoubt int
+	Matched        int // runs that the candidate matches
+	Unchanged      int
+	Newly          map[Effect]*Changed // by what the runs would come to
+	Warnings       []Warning
 }
 
 // Changed are the runs that would have come to something else than they would today.
@@ -142,6 +144,7 @@ func (s *Service) Simulate(ctx context.Context, tenant uuid.UUID, c Candidate) (
 		}
 		sim.out.Partial, err = true, nil
 	}
+	sim.warnOfLookups()
 	return sim.out, err
 }
 
@@ -167,6 +170,7 @@ type simulating struct {
 	s             *Service
 	tenant        uuid.UUID
 	candidate     uuid.UUID
+	replaces      bool // it takes the place of a policy
 	before, after *governance.Set
 	history       *governance.History                // nil where windows are in doubt
 	subjects      *simplelru.LRU[verb.Name, Subject] // nil for a verb that is gone
@@ -240,7 +244,7 @@ func (m *simulating) compile(ctx context.Context, p governance.Policy, replaces 
 	} else if p.ID, err = uuid.NewV7(); err != nil {
 		return fmt.Errorf("policy: make an id: %w", err)
 	}
-	m.candidate = p.ID
+	m.candidate, m.replaces = p.ID, replaces != nil
 	m.after = governance.Compile(version, append(all, p))
 	if err := m.countWindows(ctx, append(before, p)); err != nil {
 		return fmt.Errorf("policy: simulate: count windows: %w", err)
@@ -316,7 +320,7 @@ func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.Runs
 	about.Customer, about.CustomerNames = r.Customer, r.CustomerNames
 	call := subject.Call(args, about)
 	call.Done = ctx.Done()
-	was, is := m.evaluate(m.before, call), m.evaluate(m.after, call)
+	from, to, is := m.pair(call, governance.Decision(r.Decision))
 	if ctx.Err() != nil {
 		return // what was not judged counts on the strict side
 	}
@@ -324,7 +328,6 @@ func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.Runs
 	if slices.ContainsFunc(is.Matches, func(one governance.Match) bool { return one.PolicyID == m.candidate }) {
 		m.out.Matched++
 	}
-	from, to := effectOf(was), effectOf(is)
 	if from == to {
 		m.out.Unchanged++
 		return

@@ -42,6 +42,7 @@ const (
 	LookupUnknownVerb  WarningCode = "lookup_unknown_verb"
 	LookupNotRead      WarningCode = "lookup_not_read"
 	LookupNotConnected WarningCode = "lookup_not_connected"
+	LookupsInDoubt     WarningCode = "lookups_in_doubt" // of a simulation
 	LookupUnused       WarningCode = "lookup_unused"
 	LookupArgsMisfit   WarningCode = "lookup_args_misfit"
 	// WindowUnreachable: a window stays empty, or leaves its condition in doubt.

@@ -479,7 +479,7 @@ func (e *evaluation) matches(p *policy) (ok, depends bool) {
 	least := e.meets(p, passLeast)
 	waits, i := e.waits, e.waitsFor
 	if depends = least != e.meets(p, passLikely); depends && waits != nil {
-		if e.need(p, i, waits); e.call.Context.LookupsLater {
+		if e.need(p, i, waits); e.call.Context.LookupsLater && p.ID != e.call.Context.LookupsNow {
 			return e.meets(p, passLeast), true
 		}
 	}

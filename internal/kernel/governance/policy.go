@@ -255,6 +255,8 @@ type Context struct {
 	// LookupsLater: the call is judged again before it is sent, so a policy that depends on a look-up
 	// that was not made does not match yet.
 	LookupsLater bool
+	// LookupsNow is a policy that LookupsLater does not apply to; zero for none.
+	LookupsNow uuid.UUID
 }
 
 // Match is a policy that matched a call, in either mode.
