@@ -26,10 +26,16 @@ func (m *machine) announce(t *Task, do *mapdef.DoEmit) {
 	m.complete(t, object([]Named{{"event_id", Text(id)}}))
 }
 
+// tooLong takes the place of a text that people would not read to its end.
+const tooLong = "the text has more than 32 KiB"
+
 // escalate hands over to people, and may wait for them. A dry run does neither.
-func (m *machine) escalate(t *Task, do *mapdef.DoEscalate) {
+func (m *machine) escalate(t *Task, do *mapdef.DoEscalate, input Value) {
 	var reason string
-	_ = json.Unmarshal(t.Input.raw(), &reason) // a text, by its evaluation
+	_ = json.Unmarshal(input.raw(), &reason) // a text, by its evaluation
+	if input.referred() {
+		reason = tooLong
+	}
 	if m.s.DryRun {
 		m.complete(t, Value{})
 		return

@@ -11,33 +11,44 @@ import (
 const approvalTime = 24 * time.Hour
 
 // ask asks people. In a dry run they are not asked: the step goes on as if they approved.
-func (m *machine) ask(t *Task, do *mapdef.DoApproval) {
+func (m *machine) ask(t *Task, do *mapdef.DoApproval, input Value) {
 	if m.s.DryRun {
 		m.complete(t, decision(Decided{Decision: Approve}))
 		return
 	}
-	var shown struct {
-		Title string `json:"title"`
-	}
-	payload := t.Input.member("payload")
-	if err := json.Unmarshal(t.Input.raw(), &shown); err != nil {
-		payload = *t.Input // it is stored, title and payload together
-	}
+	title := input.member("title")
+	var text string
+	_ = json.Unmarshal(title.raw(), &text) // a text, by its evaluation
 	within := do.Timeout.Std()
 	if within <= 0 {
 		within = approvalTime
 	}
 	m.enter(t, phaseApproval)
-	m.do(AskApproval{
-		Ref: t.still(), Title: shown.Title, Payload: payload, Approvers: do.Approvers, Required: max(1, do.Required),
+	ask := AskApproval{
+		Ref: t.still(), Title: text, Payload: t.Input.member("payload"), Approvers: do.Approvers, Required: max(1, do.Required),
 		Form: do.Form, SelfApproval: do.SelfApproval, ExpiresAt: m.now.Add(within),
-	})
+	}
+	if title.referred() {
+		ask.StoredTitle = &title
+	}
+	m.do(ask)
 	m.startTimer(t, TimerApproval, m.now.Add(within))
 	m.record(t, StepWaiting, nil, nil)
 }
 
-// member returns a member of an inline object.
+// member returns a member of an object that has it.
 func (v Value) member(name string) Value {
+	if v.Stored != nil {
+		at := *v.Stored
+		at.At += "/" + name
+		at.Bytes, at.Items = 0, nil
+		return Value{Stored: &at, Invented: v.Invented}
+	}
+	for _, m := range v.Members {
+		if m.Name == name {
+			return m.Value
+		}
+	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(v.raw(), &members); err != nil {
 		return Value{}

@@ -137,8 +137,11 @@ const (
 
 // AskApproval asks people. Decided answers.
 type AskApproval struct {
-	Ref          Ref                   `json:"ref"`
-	Title        string                `json:"title"`
+	Ref   Ref    `json:"ref"`
+	Title string `json:"title"`
+	// StoredTitle takes the place of Title where the question is too large for the state; nil where
+	// it is not.
+	StoredTitle  *Value                `json:"stored_title,omitempty"`
 	Payload      Value                 `json:"payload"`
 	Approvers    []governance.Approver `json:"approvers,omitempty"`
 	Required     int                   `json:"required"`

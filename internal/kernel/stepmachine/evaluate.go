@@ -161,6 +161,7 @@ func (m *machine) evaluated(t *Task, v Value, err error) {
 		m.notEvaluated(t, what, err)
 		return
 	}
+	whole := v
 	v = m.fit(v, t.still().String()+":"+what)
 	switch {
 	case t.isMap():
@@ -174,7 +175,7 @@ func (m *machine) evaluated(t *Task, v Value, err error) {
 	case what == fieldCompensate:
 		m.keep(t, v, nil)
 	case what == fieldInput:
-		m.begin(t, v)
+		m.begin(t, v, whole)
 	case what == fieldCheck:
 		m.complete(t, *t.Output)
 	default:

@@ -86,7 +86,7 @@ func (m *machine) work(t *Task) {
 	step := m.p.step(t)
 	if v, ok := m.edited(step.ID); ok {
 		t.Edited = true
-		m.begin(t, m.fit(v, t.still().String()+":"+fieldInput))
+		m.begin(t, m.fit(v, t.still().String()+":"+fieldInput), v)
 		return
 	}
 	switch do := step.Do.(type) {
@@ -103,8 +103,9 @@ func (m *machine) work(t *Task) {
 	}
 }
 
-// begin does the work of a step whose input is known.
-func (m *machine) begin(t *Task, input Value) {
+// begin does the work of a step whose input is known. The state may only refer to it, so whole has the
+// texts that the machine reads itself.
+func (m *machine) begin(t *Task, input, whole Value) {
 	t.Input = &input
 	switch do := m.p.step(t).Do.(type) {
 	case *mapdef.DoTransform:
@@ -114,15 +115,15 @@ func (m *machine) begin(t *Task, input Value) {
 	case *mapdef.DoForeach:
 		m.iterate(t, do)
 	case *mapdef.DoWait:
-		m.wait(t, do)
+		m.wait(t, do, whole)
 	case *mapdef.DoApproval:
-		m.ask(t, do)
+		m.ask(t, do, whole)
 	case *mapdef.DoRaise:
-		m.raise(t, do)
+		m.raise(t, do, whole)
 	case *mapdef.DoEmit:
 		m.announce(t, do)
 	case *mapdef.DoEscalate:
-		m.escalate(t, do)
+		m.escalate(t, do, whole)
 	case *mapdef.DoReturn:
 		m.returned(t)
 	default: // verb, map and the model steps

@@ -33,16 +33,16 @@ func (s *State) seen() (n int) {
 }
 
 // wait begins a wait step. A dry run waits for nothing.
-func (m *machine) wait(t *Task, do *mapdef.DoWait) {
+func (m *machine) wait(t *Task, do *mapdef.DoWait, input Value) {
 	if m.s.DryRun {
 		m.complete(t, Value{})
 		return
 	}
 	if do.Event != nil {
-		m.await(t, do.Event)
+		m.await(t, do.Event, input)
 		return
 	}
-	at, ok := m.until(t, do)
+	at, ok := m.until(do, input)
 	switch {
 	case !ok:
 		m.fail(t, NewError(expression.CodeResult, "a wait takes a duration such as 30s, or a time such as 2026-01-31T12:00:00Z"))
@@ -56,9 +56,9 @@ func (m *machine) wait(t *Task, do *mapdef.DoWait) {
 }
 
 // until returns when a wait ends.
-func (m *machine) until(t *Task, do *mapdef.DoWait) (time.Time, bool) {
+func (m *machine) until(do *mapdef.DoWait, input Value) (time.Time, bool) {
 	var text string
-	if err := json.Unmarshal(t.Input.raw(), &text); err != nil {
+	if err := json.Unmarshal(input.raw(), &text); err != nil {
 		return time.Time{}, false
 	}
 	if do.For.IsZero() {
@@ -71,13 +71,17 @@ func (m *machine) until(t *Task, do *mapdef.DoWait) (time.Time, bool) {
 
 // await waits for an event. One that came before counts too, unless the step says no: the
 // caller passes those that it has kept, and the state has the signals.
-func (m *machine) await(t *Task, e *mapdef.EventWait) {
+func (m *machine) await(t *Task, e *mapdef.EventWait, input Value) {
 	if t.Iteration != "" && m.s.seen() >= MaxSeen {
 		m.fail(t, NewError(mapdef.CodeEventsLimit, "the waits in loops have used 10,000 events"))
 		return
 	}
+	if input.referred() { // without it, events of others would count
+		m.fail(t, NewError(expression.CodeLimit, "correlate: "+tooLong))
+		return
+	}
 	var correlate string
-	_ = json.Unmarshal(t.Input.raw(), &correlate) // a text, by its evaluation
+	_ = json.Unmarshal(input.raw(), &correlate) // a text, by its evaluation
 	m.enter(t, phaseEvent)
 	t.Awaits = true
 	m.do(AwaitEvent{Ref: t.still(), Type: e.Type, Correlate: correlate, Since: m.since(t, e)})

@@ -84,3 +84,75 @@ func TestStateStaysSmallWithLoopsInLoops(t *testing.T) {
 	require.LessOrEqual(t, calls, stepmachine.MaxOpen)
 	require.Less(t, max(most, x.carried(open)), stateLimit*3/4)
 }
+
+// What the machine reads of an input itself is not lost where the state only refers to the input.
+func TestTextsForPeopleAreReadWhereTheStateIsHeavy(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 2<<10)
+	var steps, reads []string
+	for i := range 20 {
+		steps = append(steps, fmt.Sprintf(`  - {id: s%d, type: verb, verb: "shop:read"}`, i))
+		reads = append(reads, fmt.Sprintf("steps.s%d.output", i))
+	}
+	last := "\n  - {id: all, type: transform, expr: \"${[" + strings.Join(reads, ",") + "]}\"}"
+	for name, c := range map[string]struct {
+		step string
+		read func(t *testing.T, commands []stepmachine.Command) string
+	}{
+		"title": {`{id: p, type: approval, title: "` + text + `", payload: {n: 1}}`, func(t *testing.T, commands []stepmachine.Command) string {
+			t.Helper()
+			ask := find[stepmachine.AskApproval](t, commands)
+			require.Equal(t, "/payload", ask.Payload.Stored.At)
+			return ask.Title
+		}},
+		"reason": {`{id: p, type: escalate, reason: "` + text + `", wait: true}`, func(t *testing.T, commands []stepmachine.Command) string {
+			t.Helper()
+			return find[stepmachine.Escalate](t, commands).Reason
+		}},
+		"correlate": {`{id: p, type: wait, event: {type: go, correlate: "` + text + `"}}`, func(t *testing.T, commands []stepmachine.Command) string {
+			t.Helper()
+			return find[stepmachine.AwaitEvent](t, commands).Correlate
+		}},
+		"detail": {`{id: p, type: raise, error: {code: NO, detail: "` + text + `"}}`, func(t *testing.T, commands []stepmachine.Command) string {
+			t.Helper()
+			return find[stepmachine.Finish](t, commands).Error.Detail
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, commands := start(t, "steps:\n"+strings.Join(steps, "\n")+"\n  - "+c.step+last)
+			for i := range 20 {
+				call := find[stepmachine.StartVerb](t, commands)
+				state, next, err := stepmachine.Next(x.p, x.s, at(i), executed(call.Ref, `"`+strings.Repeat("x", 30<<10)+`"`))
+				require.NoError(t, err)
+				x.s, commands = state, next
+			}
+			require.Equal(t, text, c.read(t, commands))
+		})
+	}
+}
+
+// A text that is too large for any state is named, and nothing goes on without it.
+func TestInputsOverTheBoundAreReferredTo(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", stepmachine.MaxInline)
+	_, commands := start(t, `{"steps":[{"id":"p","type":"approval","title":"Go?","payload":{"text":"`+text+`"}}]}`)
+	ask := find[stepmachine.AskApproval](t, commands)
+	require.Equal(t, "Go?", ask.Title)
+	require.Nil(t, ask.StoredTitle)
+	require.Equal(t, "/payload", ask.Payload.Stored.At)
+
+	x, commands := start(t, `{"steps":[{"id":"p","type":"wait","event":{"type":"go","correlate":"${[range(9)] | tojson}"}}]}`)
+	evaluate := find[stepmachine.Evaluate](t, commands)
+	large := stepmachine.Value{Stored: &stepmachine.Stored{ID: "large", Bytes: len(text) + 2}}
+	_, commands, err := stepmachine.Next(x.p, x.s, at(1), stepmachine.Evaluated{Ref: evaluate.Ref, Number: evaluate.Number, Value: large})
+	require.NoError(t, err)
+	require.Equal(t, "EXPRESSION_LIMIT", find[stepmachine.Finish](t, commands).Error.Code)
+
+	x, commands = start(t, `{"steps":[{"id":"p","type":"approval","title":"${[range(9)] | tojson}"}]}`)
+	evaluate = find[stepmachine.Evaluate](t, commands)
+	_, commands, err = stepmachine.Next(x.p, x.s, at(1), stepmachine.Evaluated{Ref: evaluate.Ref, Number: evaluate.Number, Value: large})
+	require.NoError(t, err)
+	ask = find[stepmachine.AskApproval](t, commands)
+	require.Equal(t, "/title", ask.StoredTitle.Stored.At)
+}

@@ -90,6 +90,11 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 	if payload == nil {
 		payload = json.RawMessage("null")
 	}
+	if title := in.Ask.StoredTitle; title != nil {
+		if in.Ask.Title, err = s.titleOf(ctx, e, *title, in.Commands); err != nil {
+			return out, err
+		}
+	}
 	n := askingOf(e, in, shownToPeople(payload))
 	read, b := &db.Batch{}, &db.Batch{}
 	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
@@ -122,6 +127,24 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 		return out, fmt.Errorf("execution: ask: %w", err)
 	}
 	return out, nil
+}
+
+// mostTitle is the most bytes of a title that an approval shows.
+const mostTitle = 4 << 10
+
+// titleOf returns a title that is stored, cut where it is long.
+func (s *Service) titleOf(ctx context.Context, e Execution, title stepmachine.Value, unwritten []stepmachine.Command) (text string, err error) {
+	raw, err := s.Resolve(ctx, e, title, unwritten)
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", fmt.Errorf("execution: title: %w", err)
+	}
+	if len(text) > mostTitle {
+		text = strings.ToValidUTF8(text[:mostTitle], "") + " …"
+	}
+	return text, nil
 }
 
 // askingOf returns the approval that a step asks for.

@@ -44,7 +44,14 @@ func describe(name string, what any) string {
 	case stepmachine.CancelTimer:
 		return fmt.Sprintf("%s %s %s", name, c.Ref, c.Timer)
 	case stepmachine.AskApproval:
-		return fmt.Sprintf("%s %s %q %s", name, c.Ref, c.Title, short(c.Payload))
+		text := fmt.Sprintf("%s %s %q %s", name, c.Ref, c.Title, short(c.Payload))
+		for _, a := range c.Approvers {
+			text += fmt.Sprintf(" by %s %s", a.Type, a.Value)
+		}
+		if c.SelfApproval {
+			text += " self_approval"
+		}
+		return text
 	case stepmachine.CloseApproval:
 		return fmt.Sprintf("%s %s", name, c.Ref)
 	case stepmachine.AwaitEvent:
