@@ -25,6 +25,8 @@ type gate struct {
 
 	mu   sync.Mutex
 	hits []hit
+	// now is how many calls have come and are not answered, most the most of these at once.
+	now, most int
 }
 
 type hit struct {
@@ -38,7 +40,11 @@ const (
 	modeHold      = "hold"       // wait until the gate is opened
 	modeLaterOnce = "later once" // 429 with Retry-After: 1, then fine
 	modeVanish    = "vanish"     // take effect and drop the connection
+	modeMoment    = "moment"     // answer after a moment, in which others would overlap
 )
+
+// aMoment is how long an answer takes that shall overlap with others.
+const aMoment = 20 * time.Millisecond
 
 func newGate(t *testing.T) *gate {
 	t.Helper()
@@ -59,7 +65,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(body, &args)
 	g.mu.Lock()
 	g.hits = append(g.hits, hit{args.ID, at, string(body)})
+	g.now++
+	g.most = max(g.most, g.now)
 	g.mu.Unlock()
+	defer g.answered()
 	switch args.Mode {
 	case modeHold:
 		g.arrived <- args.ID
@@ -77,9 +86,24 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case modeVanish:
 		panic(http.ErrAbortHandler)
+	case modeMoment:
+		<-time.After(aMoment)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"id":%q,"hit":%d}`, args.ID, len(g.of(args.ID)))
+}
+
+func (g *gate) answered() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now--
+}
+
+// together returns the most calls that were open at once.
+func (g *gate) together() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.most
 }
 
 // of lists the calls with the id.

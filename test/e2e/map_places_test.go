@@ -130,7 +130,7 @@ func TestManyExecutionsOfOneKeyRunOneByOne(t *testing.T) {
 	answers := make([]rig.Answer, len(list))
 	for i, id := range list {
 		all.Go(func() {
-			answers[i] = clients[i%2].Do(http.MethodPost, trigger, payload("one", id, ""), "Prefer: wait=60")
+			answers[i] = clients[i%2].Do(http.MethodPost, trigger, payload("one", id, modeMoment), "Prefer: wait=60")
 		})
 	}
 	all.Wait()
@@ -138,4 +138,5 @@ func TestManyExecutionsOfOneKeyRunOneByOne(t *testing.T) {
 		require.Equal(t, "completed", mapExecutionOf(t, a, http.StatusOK).Status)
 		require.Len(t, g.of(list[i]), 1)
 	}
+	require.Equal(t, 1, g.together(), "one after the other")
 }
