@@ -117,15 +117,14 @@ func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportI
 	return in, err
 }
 
-// fetchDocument fetches the document of an import. It takes the turn of a large upload, because nobody
-// knows how large the document is.
+// fetchDocument fetches the document of an import. It takes the turn of a large upload once it knows
+// that the document is large. A large body has the turn already, and would keep it for as long as a
+// foreign server likes. So it is refused.
 func (s *Server) fetchDocument(ctx context.Context, c *wire.Call, in *openapi.ImportInput, at string) error {
-	if size := c.Request.ContentLength; size >= 0 && size <= smallUpload { // otherwise it has the turn
-		if err := s.uploads.room(ctx, c, bodyUpload); err != nil {
-			return err
-		}
+	if c.BodySize() > smallUpload {
+		return fault.Newf(fault.CodePayloadTooLarge, "A request with openapi_url may have at most %d bytes.", smallUpload)
 	}
-	found, err := s.deps.Importer.Fetch(ctx, c.Actor, at)
+	found, err := s.deps.Importer.Fetch(ctx, c.Actor, at, func(size int64) error { return s.uploads.room(ctx, c, size) })
 	if err != nil {
 		return err
 	}

@@ -125,6 +125,8 @@ func TestImportRefusesPartsAndSources(t *testing.T) {
 		a.refused(t, http.StatusBadRequest, fault.CodeValidation)
 		require.Contains(t, a.paths, path)
 	}
+	s.do(t, "user", http.MethodPost, "/v1/providers", `{"slug":"shop","openapi_url":"https://docs.example/x"`+strings.Repeat(" ", 1<<20)+`}`).
+		refused(t, http.StatusRequestEntityTooLarge, fault.CodePayloadTooLarge)
 	for _, as := range []string{"user", "manager"} {
 		for _, address := range []string{"http://docs.example/openapi.json", "https://127.0.0.1/openapi.json", "https://169.254.169.254/latest", "file:///etc/passwd"} {
 			s.do(t, as, http.MethodPost, "/v1/providers", `{"slug":"shop","openapi_url":"`+address+`"}`).refused(t, http.StatusUnprocessableEntity, fault.CodeURLNotAllowed)

@@ -46,7 +46,7 @@ type Importer interface {
 	// Update changes a provider, and reads its kept document again where that is needed.
 	Update(ctx context.Context, who actor.Actor, slug string, p importing.Patch) (catalog.Provider, error)
 	// Fetch fetches a document with the files that it refers to.
-	Fetch(ctx context.Context, who actor.Actor, at string) (importing.Fetched, error)
+	Fetch(ctx context.Context, who actor.Actor, at string, room func(size int64) error) (importing.Fetched, error)
 	// YAML returns the JSON of a body of YAML.
 	YAML(ctx context.Context, who actor.Actor, body []byte) (json.RawMessage, error)
 }

@@ -57,10 +57,12 @@ func (u *uploads) enter(ctx context.Context, c *wire.Call) (leave func(), err er
 }
 
 // sparing has the process use less memory until the call of a large body leaves. A small one is like
-// that of any other call, and a refused one takes nothing.
+// that of any other call, so it gives back the turn that it took where its size was not known. A
+// refused one takes nothing.
 func (u *uploads) sparing(c *wire.Call, leave func()) func() {
 	if c.BodySize() <= smallUpload {
-		return leave
+		leave()
+		return func() {}
 	}
 	done := u.frugal()
 	return func() {

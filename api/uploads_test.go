@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,8 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/service/importing"
 )
 
 // upload is a call of a tenant that has not been read.
@@ -52,6 +55,52 @@ func TestUploadsWaitBeforeTheirBodyIsRead(t *testing.T) {
 		require.Equal(t, "one of c", <-entered, "a has its share")
 		leaveA()
 		require.Equal(t, "another of a", <-entered)
+	})
+}
+
+// slowDocs is an importer whose foreign server does not send.
+type slowDocs struct {
+	Importer
+	asked, sends chan struct{}
+}
+
+func (d slowDocs) Fetch(_ context.Context, _ actor.Actor, _ string, room func(int64) error) (importing.Fetched, error) {
+	d.asked <- struct{}{}
+	<-d.sends
+	return importing.Fetched{}, room(bodyUpload)
+}
+
+// However many foreign servers do not send, uploads of others go on. What has come waits for its room.
+func TestDocumentsThatAreFetchedTakeTheTurnOfAnUploadOnceTheyAreHere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const slow = 2 * uploadsAtOnce
+		docs := slowDocs{asked: make(chan struct{}, slow), sends: make(chan struct{})}
+		s := &Server{deps: Deps{Importer: docs}, uploads: newUploads(nil)}
+		fetched := make(chan error, slow)
+		for range slow {
+			go func() {
+				fetched <- s.fetchDocument(t.Context(), upload(uuid.New(), 100), &openapi.ImportInput{}, "https://docs.example")
+			}()
+		}
+		for range slow {
+			<-docs.asked
+		}
+		var leave []func()
+		for range uploadsAtOnce {
+			l, err := s.uploads.enter(t.Context(), upload(uuid.New(), bodyUpload))
+			require.NoError(t, err)
+			leave = append(leave, l)
+		}
+		close(docs.sends)
+		synctest.Wait()
+		require.Empty(t, fetched, "the uploads have the room")
+		for _, l := range leave {
+			l()
+		}
+		for range uploadsAtOnce {
+			require.NoError(t, <-fetched)
+		}
 	})
 }
 

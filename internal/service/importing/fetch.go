@@ -1,6 +1,7 @@
 package importing
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,17 +16,23 @@ import (
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/provider/openapi"
 )
 
 // Bounds of fetching a document with the files that it refers to.
 const (
-	maxFetched    = 25 << 20 // bytes of all files
-	maxFetches    = 100      // files
-	fetchesAtOnce = 4
+	maxFetched    = 25 << 20         // bytes of all files
+	maxFetches    = 100              // files
+	fetchesAtOnce = 4                // files of one document
 	fetchTime     = 30 * time.Second // of all together
 	oneFetchTime  = 15 * time.Second
-	maxRedirects  = 3 // of the document itself
+	// maxSmallFetched is how many bytes may come without a turn of the large ones.
+	maxSmallFetched = 1 << 20
+	// largeFetchTime bounds a large document with its files once it has that turn. It is short: a
+	// server that sends slowly keeps the turn from others.
+	largeFetchTime = 10 * time.Second
+	maxRedirects   = 3 // of the document itself
 )
 
 const (
@@ -33,7 +40,42 @@ const (
 	fetchAccept = "application/json, application/yaml;q=0.9, */*;q=0.5"
 )
 
-var errTooMuch = errors.New("importing: what is fetched is too large")
+// Bounds of what is fetched at once, for all tenants. What has come is in memory: 1 MiB of each small
+// one, and 25 MiB of each large one.
+const (
+	fetchesMost      = 32
+	largeFetchesMost = 3
+)
+
+// The reasons why nothing more is fetched.
+var (
+	errTooMuch  = errors.New("importing: what is fetched is too large")
+	errNotSmall = errors.New("importing: what is fetched is not small")
+)
+
+// fetches lets documents come in from other servers, at most one of each tenant at once. A server
+// decides how long that takes, so nothing that an upload needs is taken meanwhile.
+type fetches struct {
+	all, large *turns.Turns
+	// time, oneTime and largeTime are fetchTime, oneFetchTime and largeFetchTime.
+	time, oneTime, largeTime time.Duration
+}
+
+func newFetches() fetches {
+	line := func(slots int) *turns.Turns {
+		return turns.New(turns.Config{Slots: slots, Share: 1, Wait: turnWait, Each: turnsEach, Most: turnsMost})
+	}
+	return fetches{line(fetchesMost), line(largeFetchesMost), fetchTime, oneFetchTime, largeFetchTime}
+}
+
+// take waits for a turn to fetch a document for the tenant.
+func (f *fetches) take(ctx context.Context, t *turns.Turns, who actor.Actor) (free func(), err error) {
+	free, err = t.Take(ctx, who.TenantID.String())
+	if errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrCrowded) {
+		err = later("Other documents are being fetched. Repeat the call later.", err)
+	}
+	return free, err //nolint:wrapcheck // the context's is the caller's own
+}
 
 // why is an error whose text a caller may read.
 type why string
@@ -59,7 +101,10 @@ type Fetched struct {
 // fetched with VALIDATION_ERROR. A file that the server refuses is noted. SERVICE_UNAVAILABLE where
 // the server of the document or a file fails or takes too long: without the file, an import would
 // remove its operations. A document without other files stays as it is.
-func (s *Service) Fetch(ctx context.Context, who actor.Actor, raw string) (Fetched, error) {
+//
+// What turns out to be large is fetched again, in a turn of the large ones. room waits until so many
+// bytes may stay in memory beside those of other calls. It is called before Fetch gives its turn back.
+func (s *Service) Fetch(ctx context.Context, who actor.Actor, raw string, room func(size int64) error) (Fetched, error) {
 	if err := s.egress.CheckURL(raw); err != nil {
 		return Fetched{}, err
 	}
@@ -67,9 +112,32 @@ func (s *Service) Fetch(ctx context.Context, who actor.Actor, raw string) (Fetch
 	if err != nil {
 		return Fetched{}, fault.Invalid("/openapi_url", "format", "openapi_url is not a URL.")
 	}
-	limited, stop := context.WithTimeout(ctx, s.fetchTime)
+	free, err := s.fetches.take(ctx, s.fetches.all, who)
+	if err != nil {
+		return Fetched{}, err
+	}
+	defer free()
+	f := &fetching{service: s, who: who, room: room, left: maxSmallFetched, tooMuch: errNotSmall}
+	got, err := f.within(ctx, at, s.fetches.time)
+	if !errors.Is(err, errNotSmall) {
+		return got, err
+	}
+	freeLarge, err := s.fetches.take(ctx, s.fetches.large, who)
+	if err != nil {
+		return Fetched{}, err
+	}
+	defer freeLarge()
+	defer s.large.frugal()()
+	f = &fetching{service: s, who: who, room: room, left: maxFetched, tooMuch: errTooMuch}
+	return f.within(ctx, at, s.fetches.largeTime)
+}
+
+// within is all in so much time.
+func (f *fetching) within(ctx context.Context, at *url.URL, most time.Duration) (Fetched, error) {
+	limited, stop := context.WithTimeout(ctx, most)
 	defer stop()
-	f := &fetching{service: s, who: who, left: maxFetched, files: map[string][]byte{}, addresses: map[string]string{}, absent: map[string]string{}}
+	f.files, f.addresses, f.absent = map[string][]byte{}, map[string]string{}, map[string]string{}
+	f.most = f.left
 	got, err := f.all(limited, at)
 	switch {
 	case err == nil:
@@ -96,21 +164,30 @@ func (f *fetching) all(ctx context.Context, at *url.URL) (Fetched, error) {
 	case err != nil:
 		return Fetched{}, err
 	case len(more) == 0 && !f.refers:
-		return Fetched{Document: body}, nil
+		return Fetched{Document: body}, f.keep()
 	case !usable:
 		return Fetched{}, refusedFetch(why("it refers to other files, and its path has empty segments or is too long"))
 	}
 	if err := f.follow(ctx, more); err != nil {
 		return Fetched{}, err
 	}
+	if err := f.keep(); err != nil {
+		return Fetched{}, err
+	}
 	packed, err := openapi.Pack(f.files)
 	return Fetched{Document: packed, Files: openapi.Files{Root: name, Origin: f.origin, Absent: f.absent}}, err
 }
+
+// keep waits until what was fetched may stay in memory.
+func (f *fetching) keep() error { return f.room(int64(f.most - f.left)) }
 
 // fetching is one document on its way here.
 type fetching struct {
 	service   *Service
 	who       actor.Actor
+	room      func(size int64) error
+	most      int   // bytes
+	tooMuch   error // where more come
 	origin    string
 	refers    bool              // it refers to files, of whatever host
 	addresses map[string]string // of files within the origin, by name
@@ -273,9 +350,9 @@ func (f *fetching) getOne(ctx context.Context, name string) error {
 }
 
 // get makes one request. It returns the body of a 200, or where the server redirects to. The
-// error is a why, a passing, errTooMuch, ErrRefused, or that of a canceled context.
+// error is a why, a passing, f.tooMuch, ErrRefused, or that of a canceled context.
 func (f *fetching) get(ctx context.Context, at *url.URL) (body []byte, next *url.URL, err error) {
-	limited, stop := context.WithTimeout(ctx, f.service.oneFetchTime)
+	limited, stop := context.WithTimeout(ctx, f.service.fetches.oneTime)
 	defer stop()
 	req, err := http.NewRequestWithContext(limited, http.MethodGet, at.String(), http.NoBody)
 	if err != nil {
@@ -297,10 +374,27 @@ func (f *fetching) get(ctx context.Context, at *url.URL) (body []byte, next *url
 	case resp.StatusCode != http.StatusOK:
 		return nil, nil, answered(resp.StatusCode)
 	}
-	if body, err = io.ReadAll(&counted{f: f, r: resp.Body}); err != nil {
+	if body, err = f.read(resp); err != nil {
 		return nil, nil, f.failed(err)
 	}
 	return body, nil, nil
+}
+
+// read reads the body of a response. One that says how large it is is in memory only once, and one
+// that says that it is too large is not read.
+func (f *fetching) read(resp *http.Response) ([]byte, error) {
+	f.mu.Lock()
+	left := int64(f.left)
+	f.mu.Unlock()
+	if resp.ContentLength > left {
+		return nil, f.tooMuch
+	}
+	var body bytes.Buffer
+	if resp.ContentLength > maxSmallFetched {
+		body.Grow(int(resp.ContentLength) + bytes.MinRead)
+	}
+	_, err := body.ReadFrom(&counted{f: f, r: resp.Body})
+	return body.Bytes(), err //nolint:wrapcheck // the caller tells the errors apart
 }
 
 // answered returns the error of another status than 200.
@@ -317,8 +411,8 @@ func (f *fetching) failed(err error) error {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, errTooMuch):
-		return errTooMuch
+	case errors.Is(err, f.tooMuch):
+		return f.tooMuch
 	case errors.Is(err, egress.ErrRefused):
 		return egress.ErrRefused
 	case errors.Is(err, context.Canceled):
@@ -355,7 +449,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
 	if c.f.left -= n; c.f.left < 0 {
-		return n, errTooMuch
+		return n, c.f.tooMuch
 	}
 	return n, err
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/dev/testkit"
@@ -71,11 +72,14 @@ paths:
   /e: {get: {operationId: e, parameters: [{$ref: "moved.yaml#/p"}]}}
 `
 
+// roomy has room for all.
+func roomy(int64) error { return nil }
+
 // openDocs returns Fetch of a service that may reach this machine.
 func openDocs(t *testing.T) func(url string) (importing.Fetched, error) {
 	t.Helper()
 	s, _, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
-	return func(url string) (importing.Fetched, error) { return s.Fetch(t.Context(), who, url) }
+	return func(url string) (importing.Fetched, error) { return s.Fetch(t.Context(), who, url, roomy) }
 }
 
 func TestFetchTakesTheFilesOfItsHost(t *testing.T) {
@@ -163,7 +167,7 @@ func TestFetchReachesNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	d := newDocs(t, map[string]string{"/openapi.yaml": rootOfThree})
 	s, _, who := newService(t)
-	_, err := s.Fetch(t.Context(), who, d.URL+"/openapi.yaml")
+	_, err := s.Fetch(t.Context(), who, d.URL+"/openapi.yaml", roomy)
 	require.True(t, fault.HasCode(err, fault.CodeURLNotAllowed), "%v", err)
 	require.Empty(t, d.asked)
 }
@@ -211,10 +215,74 @@ func TestFetchThatTakesTooLongIsRepeated(t *testing.T) {
 	for _, within := range [][2]time.Duration{{200 * time.Millisecond, time.Minute}, {time.Minute, 200 * time.Millisecond}, {1, 1}} {
 		for _, path := range []string{"/root", "/slow"} {
 			s.FetchWithin(within[0], within[1])
-			_, err := s.Fetch(t.Context(), who, server.URL+path)
+			_, err := s.Fetch(t.Context(), who, server.URL+path, roomy)
 			require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable), "%s within %v: %v", path, within, err)
 			require.True(t, fault.As(err).Retryable)
 		}
+	}
+}
+
+// A foreign server decides when a document has come. Until then it takes no room of others: neither
+// does a small one at all, nor one that is refused.
+func TestFetchTakesRoomForWhatHasCome(t *testing.T) {
+	t.Parallel()
+	padding := "# " + strings.Repeat("x", 2<<20) + "\n"
+	d := newDocs(t, map[string]string{"/small": "x: 1\n", "/large": padding, "/files": "x: {$ref: large}\n"})
+	s, _, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
+	for path, want := range map[string][]int64{"/small": {5}, "/large": {int64(len(padding))}, "/files": {int64(len(padding) + 17)}, "/none": nil} {
+		var asked []int64
+		got, err := s.Fetch(t.Context(), who, d.URL+path, func(size int64) error { asked = append(asked, size); return nil })
+		require.Equal(t, want, asked, path)
+		require.Equal(t, want == nil, err != nil, path)
+		require.Equal(t, want == nil, len(got.Document) == 0, path)
+	}
+	full := fault.New(fault.CodeServiceUnavailable, "full")
+	_, err := s.Fetch(t.Context(), who, d.URL+"/large", func(int64) error { return full })
+	require.ErrorIs(t, err, full)
+}
+
+// Servers that do not go on keep no other tenant from fetching, and a large document from nobody for long.
+func TestSlowServersKeepNoTenantFromFetching(t *testing.T) {
+	t.Parallel()
+	const slow = 4
+	begun, large := make(chan string, 2*slow), strings.Repeat("x", 2<<20)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow":
+		case "/slow-large":
+			w.Header().Set("Content-Length", strconv.Itoa(2<<20))
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+		case "/large":
+			_, _ = fmt.Fprint(w, large)
+			return
+		default:
+			_, _ = fmt.Fprint(w, "x: 1")
+			return
+		}
+		begun <- r.URL.Path
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	s, _, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
+	s.LargeFetchWithin(time.Second)
+	ctx, stop := context.WithCancel(t.Context())
+	var fetching sync.WaitGroup
+	defer fetching.Wait()
+	defer stop()
+	for range slow {
+		for _, path := range []string{"/slow", "/slow-large"} {
+			another := who
+			another.TenantID = uuid.New()
+			fetching.Go(func() { _, _ = s.Fetch(ctx, another, server.URL+path, roomy) })
+		}
+	}
+	for range 2 * slow {
+		<-begun
+	}
+	for _, path := range []string{"/small", "/large"} {
+		_, err := s.Fetch(t.Context(), who, server.URL+path, roomy)
+		require.NoError(t, err, path)
 	}
 }
 
@@ -277,7 +345,7 @@ func TestFetchEndsAtTheFirstFileTooMany(t *testing.T) {
 	fetch := openDocs(t)
 	_, err := fetch(d.URL + "/many")
 	require.Contains(t, fault.As(err).Message, "more than 100 files")
-	require.Equal(t, []string{"/many"}, d.asked)
+	require.Equal(t, []string{"/many", "/many"}, d.asked, "it is asked again once it turns out to be large")
 	_, err = fetch(d.URL + "/hundred")
 	require.NoError(t, err, "100 files with the document")
 	_, err = fetch(d.URL + "/more")
@@ -306,7 +374,7 @@ func TestFetchEndsWithItsCaller(t *testing.T) {
 	}))
 	defer server.Close()
 	s, _, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
-	_, err := s.Fetch(ctx, who, server.URL)
+	_, err := s.Fetch(ctx, who, server.URL, roomy)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -316,7 +384,7 @@ func TestUpdateReadsWhatWasFetched(t *testing.T) {
 	d := newDocs(t, map[string]string{"/openapi.yaml": strings.ReplaceAll(rootOfThree, "../parts/a.yaml?v=1", "a.yaml"), "/a.yaml": "p: {name: x, in: query, schema: {type: string}}\n"})
 	s, c, who := newServiceWith(t, testkit.Database(t), egress.Config{AllowLoopback: true})
 	who.Kind = actor.User
-	got, err := s.Fetch(t.Context(), who, d.URL+"/openapi.yaml")
+	got, err := s.Fetch(t.Context(), who, d.URL+"/openapi.yaml", roomy)
 	require.NoError(t, err)
 	first, err := s.Import(t.Context(), who, openapi.ImportInput{Slug: "shop", Document: got.Document, Files: got.Files, Unchecked: true})
 	require.NoError(t, err)

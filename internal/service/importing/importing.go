@@ -32,8 +32,7 @@ type Service struct {
 	egress       egress.Config
 	client       *http.Client
 	small, large lane
-	// fetchTime bounds the fetching of a document with its files, oneFetchTime that of each.
-	fetchTime, oneFetchTime time.Duration
+	fetches      fetches
 }
 
 // lane lets one import of its kind run at a time: a large document takes hundreds of megabytes
@@ -83,9 +82,9 @@ func New(cfg egress.Config, d Deps) (*Service, error) {
 	}
 	return &Service{
 		catalog: d.Catalog, credentials: d.Vault, egress: cfg, client: egress.NewClient(cfg),
-		small:     lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, smallTime, usual},
-		large:     lane{newTurns(), openapi.Import, openapi.YAML, false, largeTime, d.Frugal},
-		fetchTime: fetchTime, oneFetchTime: oneFetchTime,
+		small:   lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, smallTime, usual},
+		large:   lane{newTurns(), openapi.Import, openapi.YAML, false, largeTime, d.Frugal},
+		fetches: newFetches(),
 	}, nil
 }
 
