@@ -1,6 +1,7 @@
 package stepmachine_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,4 +21,43 @@ func TestTitlesSayWhatTheirCodesMean(t *testing.T) {
 			require.Equal(t, strings.HasPrefix(code, "EXPRESSION_"), title == ofExpressions, "%s: %s", code, title)
 		}
 	}
+}
+
+// Each code has one status, as HTTP has it, and one type.
+func TestErrorsHaveTheStatusAndTheTypeOfTheirCodes(t *testing.T) {
+	t.Parallel()
+	want := map[string]int{
+		"VALIDATION_ERROR":  400,
+		"API_KEY_REVOKED":   401,
+		"APPROVAL_REJECTED": 403, "GOVERNANCE_BLOCKED": 403, "QUOTA_EXCEEDED": 403,
+		"AGENT_NOT_FOUND": 404, "CREDENTIAL_NOT_FOUND": 404, "MAP_NOT_FOUND": 404, "VERB_NOT_FOUND": 404,
+		"CONFLICT":      409,
+		"ACTIONS_LIMIT": 422, "EVENTS_LIMIT": 422, "EXPRESSION_ERROR": 422, "EXPRESSION_LIMIT": 422, "EXPRESSION_RESULT": 422, "GOAL_NOT_REACHED": 422,
+		"INVALID_ARGS": 422, "ITEMS_LIMIT": 422, "LOOP_LIMIT": 422, "NO_SESSION": 422, "PROVIDER_REJECTED": 422, "RESULT_MISMATCH": 422, "STEPS_LIMIT": 422,
+		"STORAGE_LIMIT": 422, "URL_NOT_ALLOWED": 422,
+		"CREDENTIAL_EXPIRED": 424, "MODEL_NOT_CONNECTED": 424, "PROVIDER_NOT_CONNECTED": 424,
+		"BUDGET_EXCEEDED": 429, "RATE_LIMITED": 429,
+		"INTERNAL_ERROR": 500,
+		"MODEL_ERROR":    502, "PROVIDER_ERROR": 502,
+		"CIRCUIT_OPEN": 503, "SERVICE_UNAVAILABLE": 503,
+		"APPROVAL_EXPIRED": 504, "DURATION_LIMIT": 504, "OUTCOME_UNKNOWN": 504, "PROVIDER_TIMEOUT": 504, "RUN_EXPIRED": 504, "STEP_TIMEOUT": 504, "WAIT_TIMEOUT": 504,
+	}
+	got := map[string]int{}
+	for _, code := range slices.Concat(codesOfSteps(), []string{mapdef.CodeDurationLimit, mapdef.CodeStepsLimit, mapdef.CodeStorageLimit}) {
+		e := stepmachine.NewError(code, "why")
+		require.Equal(t, "urn:agentruntime:error:"+code, e.Type)
+		require.Equal(t, []any{code, "why"}, []any{e.Code, e.Detail})
+		require.NotEmpty(t, e.Title, code)
+		require.False(t, e.Retryable, "%s: only a provider says that the same call may succeed later", code)
+		got[code] = e.Status
+	}
+	require.Equal(t, want, got)
+}
+
+// codesOfSteps lists the codes of the steps of all types.
+func codesOfSteps() (codes []string) {
+	for _, typ := range mapdef.Types() {
+		codes = append(codes, mapdef.Codes(typ)...)
+	}
+	return codes
 }
