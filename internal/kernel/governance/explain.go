@@ -3,6 +3,7 @@ package governance
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -334,7 +335,7 @@ func (e *evaluation) reason(enforced []*policy, decided *explained, d Decision) 
 	}
 	switch d {
 	case Block:
-		b.WriteString(". Change the call or the policy: the same call would be blocked again")
+		b.WriteString(afterBlock(enforced, decided.depends))
 	case PendingApproval:
 		b.WriteString(". It is held until it is approved")
 		if same(enforced) > 1 {
@@ -343,6 +344,58 @@ func (e *evaluation) reason(enforced []*policy, decided *explained, d Decision) 
 	case Allow:
 	}
 	return b.String()
+}
+
+// afterBlock says whether the same call would be blocked again. depends: that is so only while a
+// look-up is not made.
+func afterBlock(enforced []*policy, depends bool) string {
+	if depends {
+		return ". A run makes the look-up and may decide otherwise"
+	}
+	var on []string
+	for _, p := range enforced {
+		if p.Action != ActionBlock {
+			break // the strictest come first
+		}
+		changes := p.changes()
+		if len(changes) == 0 {
+			return ". Change the call or the policy: the same call would be blocked again"
+		}
+		for _, c := range changes {
+			if !slices.Contains(on, c) {
+				on = append(on, c)
+			}
+		}
+	}
+	return ". The same call may pass later: it depends on " + strings.Join(on, " and on ")
+}
+
+// changes returns what the conditions ask about that is not of the call.
+func (p *policy) changes() (list []string) {
+	for c := range conditions(p.conditions) {
+		on := ""
+		switch {
+		case c.window != nil:
+			on = "other calls"
+		case c.about(func(f *field) bool { return f.from == ofLookup }):
+			on = "what is looked up"
+		case c.about(func(f *field) bool { return f.from == ofCustomer }):
+			on = "the record of the customer"
+		case c.about(func(f *field) bool { return f.zone != nil }):
+			on = "the time"
+		default:
+			continue
+		}
+		if !slices.Contains(list, on) {
+			list = append(list, on)
+		}
+	}
+	return list
+}
+
+// about reports whether a field of the condition is one of these.
+func (c *condition) about(is func(*field) bool) bool {
+	return is(&c.field) || c.other != nil && is(c.other)
 }
 
 // tooManyApprovals returns the reason where more policies than MaxRequirements ask for an

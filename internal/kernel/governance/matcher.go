@@ -63,6 +63,21 @@ func (m Matcher) fields() []matcherField {
 	return []matcherField{{MatchVerb, m.Verb}, {MatchProvider, m.Provider}, {MatchRisk, m.Risk}, {MatchOperation, m.Operation}, {MatchDomain, m.Domain}}
 }
 
+// about says in words which verbs the matcher fits.
+func (m Matcher) about() string {
+	var parts []string
+	for _, f := range m.ByField().fields() {
+		switch {
+		case f.value == "":
+		case f.name == MatchVerb:
+			parts = append(parts, f.value)
+		default:
+			parts = append(parts, string(f.name)+" "+f.value)
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
 // ByField returns a matcher with a type as one with that field; the zero value where the type is
 // not known. Others it returns as they are.
 func (m Matcher) ByField() (out Matcher) {

@@ -185,12 +185,45 @@ func (w *window) misfit(f *Fields, counted bool) string {
 
 // about says in words what the window counts.
 func (w *Window) about() string {
-	what := "calls"
-	if w.Sum != "" {
+	what, of := "calls", w.counted()
+	switch {
+	case w.Sum != "":
 		what = "sum of " + w.Sum
+		if of != "" {
+			what += " of " + of
+		}
+	case len(w.Matching) > 0:
+		what = "calls of " + of
+	case of != "":
+		what = of
 	}
 	return fmt.Sprintf("%s by %s within %s", what, w.By, w.Per)
 }
+
+// counted names the first calls that count, "" where they are those that the policy is about.
+func (w *Window) counted() string {
+	if w.Matching == nil {
+		return ""
+	}
+	if len(w.Matching) == 0 {
+		return "all calls"
+	}
+	var b strings.Builder
+	for i, m := range w.Matching {
+		if i == maxMatchersTold {
+			fmt.Fprintf(&b, " or %d more", len(w.Matching)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(" or ")
+		}
+		b.WriteString(m.about())
+	}
+	return b.String()
+}
+
+// maxMatchersTold is how many matchers of a window a reason names.
+const maxMatchersTold = 3
 
 // windowMeets compares the window with the bound. A call whose outcome is not known counts where
 // that makes the decision stricter, and so does an amount below 0; see WindowReading.

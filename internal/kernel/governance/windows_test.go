@@ -2,6 +2,7 @@ package governance_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -356,4 +357,47 @@ func TestWindowOfACustomerAsksForAllTheirNames(t *testing.T) {
 	require.Equal(t, "01", lock(a[0]))
 	require.Equal(t, "01", lock(b[0]), "whatever they say, calls for one customer wait for each other")
 	require.Empty(t, lock(a[1]))
+}
+
+// A caller, or a model, reads in the reason what is missing, and whether to try again.
+func TestReasonOfABlockSaysWhatTheDecisionDependsOn(t *testing.T) {
+	t.Parallel()
+	const again = "the same call would be blocked again"
+	verify := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: []governance.Matcher{{Verb: "retail:find_user_*"}, {Provider: "shop", Domain: "support"}}}
+	every := governance.Window{By: "session.id", Per: "1d", Sum: "args.amount", Matching: []governance.Matcher{}}
+	many := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: []governance.Matcher{{Verb: "a:*"}, {Verb: "b:*"}, {Verb: "c:*"}, {Verb: "d:*"}, {Verb: "e:*"}}}
+	zoned := cond("time.hour", "less", "24")
+	looks := withLookups(policy("p", block, cond("lookup.order.n", "greater", "1")), lookup("order", orderOfCall))
+	for name, c := range map[string]struct {
+		policies []governance.Policy
+		says     []string
+		again    bool
+	}{
+		"of the call":  {[]governance.Policy{policy("p", block, cond("args.order_id", "exists", ""))}, []string{"Change the call or the policy"}, true},
+		"a window":     {[]governance.Policy{policy("p", block, windowed(verify, "equals", "0"))}, []string{"calls of retail:find_user_* or provider shop and domain support by session.id within 1d equals 0", "The same call may pass later: it depends on other calls"}, false},
+		"all calls":    {[]governance.Policy{policy("p", block, windowed(every, "less", "5"))}, []string{"sum of args.amount of all calls by session.id within 1d"}, false},
+		"many":         {[]governance.Policy{policy("p", block, windowed(many, "equals", "0"))}, []string{"calls of a:* or b:* or c:* or 2 more by session.id"}, false},
+		"the customer": {[]governance.Policy{policy("p", block, cond("customer.id", "not_exists", ""), zoned)}, []string{"it depends on the record of the customer and on the time"}, false},
+		"a look-up":    {[]governance.Policy{looks}, []string{"lookup: not_run", "A run makes the look-up and may decide otherwise"}, false},
+		"one of two":   {[]governance.Policy{policy("a", block, windowed(verify, "equals", "0")), policy("b", block)}, nil, true},
+		"within a group": {
+			[]governance.Policy{policy("p", block, governance.Condition{Any: []governance.Condition{windowed(verify, "equals", "0"), cond("args.order_id", "exists", "")}})},
+			[]string{"it depends on other calls"}, false,
+		},
+	} {
+		session := "s1"
+		call := refund(`{"order_id":"7"}`)
+		call.Context.SessionID, call.Context.Now = &session, time.Date(2026, 1, 31, 9, 30, 0, 0, time.UTC)
+		set := governance.Compile(1, c.policies)
+		v := set.Evaluate(call)
+		require.Equal(t, governance.Block, v.Decision, name)
+		for _, text := range c.says {
+			require.Contains(t, v.Reason, text, name)
+		}
+		require.Equal(t, c.again, strings.Contains(v.Reason, again), "%s: %s", name, v.Reason)
+		if len(v.Lookups) > 0 {
+			call.Context.Lookups = map[string]governance.Answer{v.Lookups[0].Key: {Value: json.RawMessage(`{"n":2}`)}}
+			require.Contains(t, set.Evaluate(call).Reason, "it depends on what is looked up")
+		}
+	}
 }
