@@ -149,7 +149,7 @@ func (s *Server) evaluated(ctx context.Context, tenant uuid.UUID, p *expression.
 		return nil, nil, context.Cause(ctx)
 	}
 	if failure, own := errors.AsType[*expression.Failure](err); own {
-		return nil, &programError{failure.Code, "The program has no result: " + failure.Detail + "."}, nil
+		return nil, &programError{failure.Code, "The program failed: " + failure.Detail + "."}, nil
 	}
 	s.deps.Log.WarnContext(ctx, "a program was not evaluated", "tenant_id", tenant, "error", err)
 	return nil, &programError{string(fault.CodeServiceUnavailable), "Your tenant has too many programs under way. Repeat the call with the same id later."}, nil
