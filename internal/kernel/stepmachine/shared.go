@@ -12,8 +12,9 @@ import (
 // tens of MiB, and Temporal takes two into a new history. So each value is written once.
 
 const (
-	// shareFrom is from how many bytes on commands share their values.
-	shareFrom = 32 << 10
+	// shareFrom is from how many bytes on commands share their values. Fewer are written in their places,
+	// which a worker of the release before reads too.
+	shareFrom = 256 << 10
 	// sharedLeast is how many bytes a value has at least that is shared.
 	sharedLeast = 256
 	// sharedMark begins the id of a shared value. Those of stored values begin with a slash or a name.
