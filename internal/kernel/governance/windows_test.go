@@ -200,9 +200,9 @@ func TestWindowCountsByEachOfItsFields(t *testing.T) {
 			require.Len(t, uses[0].Readings, 1, by)
 			return uses[0].Value
 		}
-		one, other := "one", "other"
+		one, same, other := "one", "one", "other"
 		require.NotNil(t, value(&one), by)
-		require.Equal(t, value(&one), value(&one), by)
+		require.Equal(t, value(&one), value(&same), by)
 		require.NotEqual(t, value(&one), value(&other), by)
 		require.Nil(t, value(nil), by)
 	}
