@@ -47,8 +47,12 @@ func largeImport(tb testing.TB, bytes int) json.RawMessage {
 // own. The API process may take so many bytes more at most than before, and half a minute later.
 func memoryOfImports(t *testing.T, bytes, imports int, peak, after int64) {
 	t.Helper()
+	memoryOfImport(t, largeImport(t, bytes), imports, peak, after)
+}
+
+func memoryOfImport(t *testing.T, body json.RawMessage, imports int, peak, after int64) {
+	t.Helper()
 	s := rig.Split(t, rig.SplitOptions{})
-	body := largeImport(t, bytes)
 	users := make([]*rig.Client, imports)
 	for i := range users {
 		users[i] = s.NewTenant(rig.Address()).User
@@ -65,7 +69,7 @@ func memoryOfImports(t *testing.T, bytes, imports int, peak, after int64) {
 	}
 	took, used := time.Since(began), api.CPUTime(t)
 	more := api.PeakResident(t) - idle
-	t.Logf("%d imports of %d KB: %s, %s of CPU time; %d MB before, at most %d MB more, %d MB more at once after", imports, bytes>>10, took.Round(time.Millisecond), used, idle>>20, more>>20, (api.Resident(t)-idle)>>20)
+	t.Logf("%d imports of %d KB: %s, %s of CPU time; %d MB before, at most %d MB more, %d MB more at once after", imports, len(body)>>10, took.Round(time.Millisecond), used, idle>>20, more>>20, (api.Resident(t)-idle)>>20)
 	require.Less(t, more, peak)
 	rig.Until(t, 30*time.Second, "the memory is given back", func() bool { return api.Resident(t)-idle < after })
 	t.Logf("%d MB more than before", (api.Resident(t)-idle)>>20)
@@ -87,4 +91,22 @@ func importWhenThereIsRoom(user *rig.Client, body json.RawMessage) (a rig.Answer
 func TestImportsTakeLittleMemoryTogether(t *testing.T) {
 	t.Parallel()
 	memoryOfImports(t, 5<<20/2, 4, 100<<20, 50<<20)
+}
+
+// A few bytes of a pattern stand for thousands of instructions, so a document that is small may take the
+// memory of a large one. It has the bounds of a large one then.
+func TestImportsOfCostlyPatternsTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	properties := m{}
+	for i := range 500 {
+		properties[fmt.Sprintf("p%d", i)] = m{"type": "string", "pattern": fmt.Sprintf("^(?:a{1,900}|b{1,90})$%d", i)}
+	}
+	operation := func(properties m) m {
+		return m{"post": m{"requestBody": m{"content": m{"application/json": m{"schema": m{"type": "object", "properties": properties}}}}, "responses": m{}}}
+	}
+	raw, err := json.Marshal(m{"slug": "costly", "base_url": "https://api.example.com", "auth": m{"type": "none"}, "openapi": m{
+		"openapi": "3.1.0", "info": m{"title": "Costly", "version": "1"}, "paths": m{"/costly": operation(properties), "/plain": operation(m{})},
+	}})
+	require.NoError(t, err)
+	memoryOfImport(t, raw, 4, 150<<20, 50<<20)
 }

@@ -18,6 +18,7 @@ import (
 
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/pattern"
 )
 
 // Limits on what a validation reports and does.
@@ -82,7 +83,20 @@ func (s *Schema) Size() int { return s.size }
 
 // Compile compiles the schema of a verb's arguments. It reads nothing but what it is given.
 // ErrTooComplex where no call could be checked against it.
-func Compile(schema json.RawMessage) (s *Schema, err error) {
+func Compile(schema json.RawMessage) (*Schema, error) {
+	s, _, err := CompileCounted(schema)
+	return s, err
+}
+
+// CompileCounted is Compile. It also returns how many instructions its expressions compiled to, which
+// says what it cost beside the schemas, also where it fails.
+func CompileCounted(schema json.RawMessage) (s *Schema, instructions int, err error) {
+	programs := &programs{made: map[string]*pattern.Pattern{}}
+	s, err = compile(schema, programs)
+	return s, programs.size, err
+}
+
+func compile(schema json.RawMessage, programs *programs) (s *Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s, err = nil, errors.New("compile a schema: the validator failed")
@@ -102,7 +116,6 @@ func Compile(schema json.RawMessage) (s *Schema, err error) {
 	if schemas > maxSchemas || places > maxPlaces {
 		return nil, ErrTooComplex
 	}
-	programs := &programs{}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // no scheme: nothing is loaded

@@ -55,23 +55,28 @@ func measureAt(tree any, pointer int) (schemas, places int) {
 	return schemas, places
 }
 
-// programs compiles the expressions of one schema.
+// programs compiles the expressions of one schema, each once. The compiler of the schema asks twice:
+// once to check it.
 type programs struct {
 	size int
 	over bool
+	made map[string]*pattern.Pattern
 }
 
 func (p *programs) compile(expression string) (jsonschema.Regexp, error) {
+	if re, has := p.made[expression]; has {
+		return re, nil
+	}
 	re, err := pattern.Compile(expression, MaxPattern)
 	p.over = p.over || errors.Is(err, pattern.ErrSize)
 	if err != nil {
 		return nil, err
 	}
-	// The compiler compiles each expression twice: once to check it.
 	p.size += re.Size()
-	if p.over = p.over || p.size > 2*maxPatterns; p.over {
+	if p.over = p.over || p.size > maxPatterns; p.over {
 		return nil, pattern.ErrSize
 	}
+	p.made[expression] = re
 	return re, nil
 }
 

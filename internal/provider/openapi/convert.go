@@ -206,7 +206,7 @@ func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[str
 			c.setRequired(out, key, value, n)
 		case "pattern":
 			c.doc.spend(100 + len(text(n, key)))
-			setPattern(out, value, s)
+			c.setPattern(out, value, s)
 		case "$dynamicRef", "$recursiveRef":
 			s.lose("a dynamic reference in a schema is not followed")
 			maps.Copy(out, opaque())
@@ -273,7 +273,7 @@ func (c *converter) setProperties(out map[string]any, key string, value any, s *
 		}
 		if key == "patternProperties" {
 			c.doc.spend(100 + len(name))
-			expression, fits := goPattern(name)
+			expression, fits := c.doc.goPattern(name)
 			if !fits {
 				s.lose("a pattern that cannot be compiled is not checked")
 				// Without the pattern its names would count as additional.

@@ -301,7 +301,11 @@ func (im *importer) add(o *operation) error {
 		return errTooLarge()
 	}
 	if err == nil {
-		switch _, compileErr := argschema.Compile(v.Schema); {
+		_, instructions, compileErr := argschema.CompileCounted(v.Schema)
+		if !im.doc.spend(instructions / instructionsPerUnit) {
+			return im.doc.err
+		}
+		switch {
 		case errors.Is(compileErr, argschema.ErrTooComplex):
 			err = reason("its arguments' schema is too complex to be checked")
 		case compileErr != nil:

@@ -2,13 +2,10 @@ package openapi
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/pattern"
 )
 
 // maxPattern is the longest regular expression that is compiled.
@@ -150,27 +147,14 @@ func positive(n json.Number) bool {
 	return !strings.HasPrefix(digits, "-") && strings.ContainsAny(digits, "123456789")
 }
 
-func setPattern(out map[string]any, value any, s *scratch) {
+func (c *converter) setPattern(out map[string]any, value any, s *scratch) {
 	expression, ok := value.(string)
 	if !ok {
 		return
 	}
-	if expression, ok = goPattern(expression); !ok {
+	if expression, ok = c.doc.goPattern(expression); !ok {
 		s.lose("a pattern that cannot be compiled is not checked")
 		return
 	}
 	out["pattern"] = expression
-}
-
-var unicodeEscape = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
-
-// goPattern returns an ECMA expression in Go's syntax and whether it compiles.
-// Go's engine runs in linear time; what it cannot express is not checked.
-func goPattern(expression string) (string, bool) {
-	if len(expression) > maxPattern {
-		return "", false
-	}
-	expression = unicodeEscape.ReplaceAllString(expression, `\x{$1}`)
-	_, err := pattern.Compile(expression, argschema.MaxPattern)
-	return expression, err == nil
 }

@@ -41,6 +41,7 @@ type work struct {
 	yaml   int // bytes of YAML that were read
 	// unchecked: the document was not part of a body that was checked.
 	unchecked bool
+	patterns  patterns
 	spent     int
 	checked   int
 	err       error // why the import must end

@@ -95,10 +95,12 @@ func TestImportSmallTakesOnlySmallDocuments(t *testing.T) {
 		paths, components string
 		small             bool
 	}{
-		"few operations":        {repeated(10, body(`{"$ref":"#/components/schemas/B"}`)), large, true},
-		"a document of 1.1 MiB": {repeated(1, `{"description":"`+strings.Repeat("d", 1_150_000)+`"}`), `{}`, false},
-		"much work":             {repeated(30, body(`{"$ref":"#/components/schemas/B"}`)), `{"schemas":{"B":{"properties":{` + listed(5000, `"p%d":{}`) + `}}}}`, false},
-		"many bytes":            {repeated(200, body(`{"$ref":"#/components/schemas/B"}`)), large, false},
+		"few operations":         {repeated(10, body(`{"$ref":"#/components/schemas/B"}`)), large, true},
+		"a document of 1.1 MiB":  {repeated(1, `{"description":"`+strings.Repeat("d", 1_150_000)+`"}`), `{}`, false},
+		"much work":              {repeated(30, body(`{"$ref":"#/components/schemas/B"}`)), `{"schemas":{"B":{"properties":{` + listed(5000, `"p%d":{}`) + `}}}}`, false},
+		"costly patterns":        {repeated(1, body(`{"properties":{`+costly(100)+`}}`)), `{}`, false},
+		"the same pattern often": {repeated(30, body(`{"properties":{`+listed(100, `"p%d":{"type":"string","pattern":"^(?:a{1,900}|b{1,90})$"}`)+`}}`)), `{}`, true},
+		"many bytes":             {repeated(200, body(`{"$ref":"#/components/schemas/B"}`)), large, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,6 +114,26 @@ func TestImportSmallTakesOnlySmallDocuments(t *testing.T) {
 			_, err = openapi.Import(t.Context(), in)
 			require.NoError(t, err, "one that is not small is imported as a large one")
 		})
+	}
+}
+
+// costly is n properties whose patterns differ, of 2,000 instructions each.
+func costly(n int) string {
+	return listed(n, `"p%d":{"type":"string","pattern":"^(?:a{1,900}|b{1,90})$%d"}`)
+}
+
+// A pattern of a few bytes stands for thousands of instructions, so they count over the document.
+func TestImportBoundsThePatternsOfADocument(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]string{
+		"of properties": `{"properties":{` + costly(3000) + `}}`,
+		"of names":      `{"patternProperties":{` + listed(3000, `"^(?:a{1,900}|b{1,90})$%d":{}`) + `}}`,
+	} {
+		in := openapi.ImportInput{Slug: "shop", Document: document("3.1.0", repeated(1, `{"requestBody":{"content":{"application/json":{"schema":`+schema+`}}}}`), `{}`)}
+		_, err := openapi.Import(t.Context(), in)
+		require.True(t, fault.HasCode(err, fault.CodeValidation), "%s: %v", name, err)
+		require.Equal(t, "work", fault.As(err).Details[0].Rule)
+		require.Contains(t, fault.As(err).Message, "patterns")
 	}
 }
 
