@@ -9,7 +9,7 @@ import (
 )
 
 func TestChaosMapLoopsOverTenThousandItems(t *testing.T) { //nolint:paralleltest // one size at a time
-	loopsOver(t, 10_000)
+	loopsOver(t, manyItems)
 }
 
 func TestChaosThousandTriggersOfAHundredSessions(t *testing.T) { //nolint:paralleltest // one size at a time

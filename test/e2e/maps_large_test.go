@@ -74,16 +74,20 @@ func TestMapReadsLargeAnswersByReference(t *testing.T) {
 	})
 }
 
-// CI runs a tenth of what a Map may loop over. It continues in new histories on the way.
+// manyItems is what a Map may loop over. It continues in new histories on the way.
+const manyItems = 10_000
+
+// CI runs a tenth of it.
 func TestMapLoopsOverManyItems(t *testing.T) {
 	t.Parallel()
-	loopsOver(t, 1_000)
+	loopsOver(t, manyItems/10)
 }
 
 // loopsOver runs a Map that makes a call for each of n items, and counts the calls.
 func loopsOver(t *testing.T, n int) {
 	t.Helper()
-	b, tenant := bulky(t, stack(t, split))
+	s := stack(t, split)
+	b, tenant := bulky(t, s)
 	trigger := publish(t, tenant, "Makes many", `[
 		{"id":"each","type":"foreach","items":"${trigger_data.items}","mode":"parallel","concurrency":50,"steps":[
 			{"id":"made","type":"verb","verb":"bulk:make","args":{"n":"${item}"}}]},
@@ -106,6 +110,14 @@ func loopsOver(t *testing.T, n int) {
 	require.Len(t, b.calls, n)
 	for item, calls := range b.calls {
 		require.Equal(t, 1, calls, item)
+	}
+	lengths := historyLengths(t, s, e.WorkflowID)
+	t.Logf("histories of %v events", lengths)
+	if n >= manyItems {
+		require.Greater(t, len(lengths), 1, "it continues in a new history")
+	}
+	for _, length := range lengths {
+		require.Less(t, length, int64(10_000), "%v", lengths)
 	}
 }
 
