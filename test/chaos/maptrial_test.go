@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -36,6 +37,7 @@ type trial struct {
 	seen     map[string]bool
 	decided  bool
 	end      *mapExecution
+	endSeen  time.Time
 	passedBy bool
 	trace    mapTrace
 	broken   []string
@@ -79,7 +81,7 @@ func (e mapExecution) far() string {
 
 func (c *mapCourt) newTrial(d *mapDriver, at boundary) *trial {
 	c.serial++
-	tr := &trial{c: c, driver: d, at: at, attempt: 1, seen: map[string]bool{}, session: fmt.Sprintf("twelve-%s-%d", d.name, c.serial)}
+	tr := &trial{c: c, driver: d, at: at, attempt: 1, seen: map[string]bool{}, session: fmt.Sprintf("%s-%s-%d", d.story.name, d.name, c.serial)}
 	if at.point == waits {
 		tr.withheld = strings.TrimPrefix(at.at, "|")
 	}
@@ -147,17 +149,28 @@ func (tr *trial) follow(ctx context.Context) {
 		}
 		if known && e.ended() && e.Attempt >= tr.attempt {
 			tr.mu.Lock()
-			tr.end = &e
+			tr.end, tr.endSeen = &e, time.Now()
 			tr.mu.Unlock()
 			return
 		}
 		if known && e.WaitingFor != nil {
 			tr.attend(e) //nolint:contextcheck // as above
 		}
-		pause(ctx, tr.c.look())
+		pause(ctx, tr.untilNextLook())
 	}
 	others := tr.driver.tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&session_id="+tr.session, nil)                                                                         //nolint:contextcheck // as above
 	tr.report("not terminal: %s in attempt %d, waits for %+v; steps %+v; %s; %s", last.Status, last.Attempt, last.WaitingFor, last.Steps, tr.c.workflowsOf(others.Body), others.Body) //nolint:contextcheck // the trial may be over, and its context with it
+}
+
+// untilNextLook is how long the follower waits. One that is to see a wait, which may last for a second,
+// looks more often than the others.
+func (tr *trial) untilNextLook() time.Duration {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.at.point == waits && !tr.seen[strings.TrimPrefix(tr.at.at, "|")] {
+		return callPause
+	}
+	return tr.c.look()
 }
 
 // workflowsOf tells of the workflows of executions what is pending in each, and the last events of
@@ -237,7 +250,9 @@ func (tr *trial) attend(e mapExecution) {
 	tr.mu.Unlock()
 	switch {
 	case withheld:
-	case w.For == "event" && w.Step == "s7":
+	case w.Step == tr.driver.story.cancelled:
+		tr.driver.tenant.User.Do(http.MethodPost, tr.path+"/cancel", nil)
+	case w.For == "event":
 		tr.driver.events.Do(http.MethodPost, "/v1/events", map[string]any{
 			"id": "go-" + tr.session, "type": "custom.go", "correlate": tr.session, "data": map[string]any{"n": 7},
 		})
@@ -299,18 +314,21 @@ func (c *mapCourt) approveCalls(ctx context.Context) {
 	}
 }
 
-// isStaged reports whether the trial is where the kill is to find it, or has ended before.
+// isStaged reports whether the trial is where the kill is to find it, or has ended before. What follows
+// an end can be stopped when the end has been seen already.
 func (tr *trial) isStaged() bool {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	if tr.end != nil {
-		tr.passedBy = true
+	if tr.at.point != waits && tr.c.gate.stops(tr.at.point, tr.session+tr.at.at) {
 		return true
 	}
-	if tr.at.point == waits {
-		return tr.seen[strings.TrimPrefix(tr.at.at, "|")]
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.at.point == waits && tr.seen[strings.TrimPrefix(tr.at.at, "|")] {
+		return true
 	}
-	return tr.c.gate.stops(tr.at.point, tr.session+tr.at.at)
+	if tr.end != nil && time.Since(tr.endSeen) > moment {
+		tr.passedBy = true
+	}
+	return tr.passedBy
 }
 
 // inspectTrial judges an execution that has ended.
@@ -319,7 +337,8 @@ func (c *mapCourt) inspectTrial(tr *trial) {
 	if tr.end == nil {
 		return // it was reported
 	}
-	want, writes := "completed", made()
+	story := tr.driver.story
+	want, writes := story.ends, story.made
 	if tr.failures >= tr.attempt {
 		want, writes = "failed", before9()
 	}
@@ -330,8 +349,11 @@ func (c *mapCourt) inspectTrial(tr *trial) {
 	if got := c.effects.of(tr.session); !slices.Equal(got, writes) {
 		tr.report("has made %v instead of %v", got, writes)
 	}
+	if got := c.effects.inOrder(tr.session); want == story.ends && story.ordered != nil && !slices.Equal(got, story.ordered) {
+		tr.report("has made %v in this order, instead of %v", got, story.ordered)
+	}
 	tr.trace = c.traceOf(tr)
-	if want == "completed" && tr.driver.plain != nil {
+	if want == story.ends && tr.driver.plain != nil {
 		for path, is := range tr.trace {
 			was := tr.driver.plain[path]
 			if tr.failures > 0 && path == "/steps/5" {
@@ -364,6 +386,9 @@ func (c *mapCourt) traceOf(tr *trial) mapTrace {
 		}
 	}
 	add("", *tr.end)
+	if tr.driver.story.inner == "" {
+		return trace
+	}
 	a := tr.driver.tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&parent_execution_id="+tr.end.ExecutionID, nil)
 	var page struct{ Data []mapExecution }
 	if a.Err != nil || json.Unmarshal(a.Body, &page) != nil || len(page.Data) != 1 {
@@ -395,14 +420,17 @@ func withoutTime(output json.RawMessage, session string) string {
 func (c *mapCourt) inspectRows(tr *trial) {
 	c.t.Helper()
 	ctx := c.t.Context()
-	completed := 1
-	if tr.end.Status != "completed" {
-		completed = 0
+	completed, executions := 0, 1
+	if tr.end.Status == "completed" {
+		completed = 1
+	}
+	if tr.driver.story.inner != "" {
+		executions++
 	}
 	for what, want := range map[string]int{
-		`SELECT count(*) FROM map_executions WHERE session_id = $1 AND tenant_id = $3 AND length($2) > 0`:                                                   2,
+		`SELECT count(*) FROM map_executions WHERE session_id = $1 AND tenant_id = $3 AND length($2) > 0`:                                                   executions,
 		`SELECT count(*) FROM audit_records WHERE execution_id = $2 AND tenant_id = $3 AND action = 'map.ended' AND length($1) > 0`:                         tr.attempt,
-		`SELECT count(*) FROM audit_records WHERE execution_id = $2 AND tenant_id = $3 AND action = 'approval.approved' AND length($1) > 0`:                 completed,
+		`SELECT count(*) FROM audit_records WHERE execution_id = $2 AND tenant_id = $3 AND action = 'approval.approved' AND length($1) > 0`:                 completed * tr.driver.story.approvals,
 		`SELECT count(*) FROM events WHERE execution_id = $2 AND tenant_id = $3 AND type = 'map.completed' AND length($1) > 0`:                              completed,
 		`SELECT count(*) FROM events WHERE execution_id = $2 AND tenant_id = $3 AND type = 'map.failed' AND length($1) > 0`:                                 tr.attempt - completed,
 		`SELECT count(*) FROM approvals WHERE tenant_id = $3 AND execution_id = $2 AND status = 'pending' AND length($1) > 0`:                               0,
