@@ -49,7 +49,7 @@ func TestCallsThatPoliciesTakeTooLongForAreWarnedOfOnce(t *testing.T) {
 		})
 		require.NoError(t, err)
 	}
-	var steps []string
+	steps := []string{call("shop:get_order", "{}")} // no policy is about it
 	for i := range 100 {
 		steps = append(steps, fmt.Sprintf(`{"id":"s%d","type":"verb","verb":"shop:refund","args":{"amount":5,"order_id":%q}}`, i, strings.Repeat("a", 2000)))
 	}
@@ -58,5 +58,5 @@ func TestCallsThatPoliciesTakeTooLongForAreWarnedOfOnce(t *testing.T) {
 	require.Empty(t, r.Errors)
 	require.Len(t, r.Warnings, 1)
 	require.Equal(t, "governance_not_judged", r.Warnings[0].Rule)
-	require.NotEqual(t, "/steps/0", r.Warnings[0].Path, "the first calls were judged")
+	require.NotEqual(t, "/steps/0", r.Warnings[0].Path, "the first call was judged")
 }
