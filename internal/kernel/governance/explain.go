@@ -373,7 +373,7 @@ func afterBlock(enforced []*policy, depends bool) string {
 // changes returns what the conditions ask about that is not of the call.
 func (p *policy) changes() (list []string) {
 	for c := range conditions(p.conditions) {
-		on := ""
+		var on string
 		switch {
 		case c.window != nil:
 			on = "other calls"

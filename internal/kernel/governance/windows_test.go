@@ -382,7 +382,8 @@ func TestReasonOfABlockSaysWhatTheDecisionDependsOn(t *testing.T) {
 		"one of two":   {[]governance.Policy{policy("a", block, windowed(verify, "equals", "0")), policy("b", block)}, nil, true},
 		"within a group": {
 			[]governance.Policy{policy("p", block, governance.Condition{Any: []governance.Condition{windowed(verify, "equals", "0"), cond("args.order_id", "exists", "")}})},
-			[]string{"it depends on other calls"}, false,
+			[]string{"it depends on other calls"},
+			false,
 		},
 	} {
 		session := "s1"
