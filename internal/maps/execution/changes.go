@@ -168,6 +168,7 @@ func (s *Service) Changes(ctx context.Context, e Execution, after int32, limit i
 			bytes += len(change.Args) + len(change.Before) + len(change.After)
 		}
 	}
+	s.maskChanges(ctx, e, out.Changes)
 	return out, nil
 }
 

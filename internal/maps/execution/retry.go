@@ -29,6 +29,9 @@ type Arguments interface {
 	// Check returns what is wrong with the arguments by the verb's schema, with paths below
 	// "/args". The error is VERB_NOT_FOUND where the tenant has no such verb.
 	Check(ctx context.Context, tenant uuid.UUID, verb string, args json.RawMessage) ([]fault.Detail, error)
+	// MaskCalls masks the texts of calls in place, like those of runs: by the schemas of the verbs, by
+	// the tenant's masks, and by the secrets that the tenant has stored.
+	MaskCalls(ctx context.Context, tenant uuid.UUID, calls []ShownCall)
 }
 
 // Retry says how a failed execution goes on.
@@ -72,7 +75,11 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	s.d.Quotas.Queue(rest, e.TenantID, quota.MapExecutions)
 	rec := audit.Change(who, audit.MapRetried, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID = e.ExecutionID
-	audit.Queue(rest, rec.With(retryDetails(next.Attempt, r)))
+	details, err := s.retryDetails(ctx, e, next.Attempt, r)
+	if err != nil {
+		return Execution{}, err
+	}
+	audit.Queue(rest, rec.With(details))
 	err = s.d.DB.ReadAndWrite(ctx, e.TenantID, take, func() (*db.Batch, error) {
 		if len(rows.Value) == 0 {
 			return nil, fault.New(fault.CodeConflict, "Another retry of this execution was first. It goes on already.")
@@ -151,14 +158,7 @@ func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r Re
 // like an expression would otherwise be sent as it is written.
 func (s *Service) checkEdits(ctx context.Context, e Execution, d *mapdef.Definition, edits map[string]json.RawMessage) error {
 	f := fault.New(fault.CodeInvalidArgs, "An edited input does not fit its step.")
-	verbs := map[string]string{}
-	see := func(step *mapdef.Step) {
-		if do, is := step.Do.(*mapdef.DoVerb); is {
-			verbs[step.ID] = do.Verb
-		}
-	}
-	mapdef.Walk(d.Steps, see)
-	mapdef.Walk(d.OnFailure, see)
+	verbs := verbsOf(d)
 	for id, input := range edits {
 		at := "/edits/" + fault.PointerToken(id)
 		_, places, err := redact.Restore(json.RawMessage("null"), json.RawMessage("null"), input)
@@ -205,19 +205,20 @@ func (s *Service) storeEdit(b *db.Batch, key *datakey.Key, e Execution, v *stepm
 }
 
 // retryDetails is what the audit record has of a retry. Values are masked.
-func retryDetails(attempt int32, r Retry) map[string]any {
+func (s *Service) retryDetails(ctx context.Context, e Execution, attempt int32, r Retry) (map[string]any, error) {
 	details := map[string]any{"attempt": attempt}
 	if r.FromStep != "" {
 		details["from_step"] = r.FromStep
 	}
-	if len(r.Edits) > 0 {
-		edits := map[string]json.RawMessage{}
-		for id, input := range r.Edits {
-			edits[id] = masked(input)
-		}
-		details["edits"] = edits
+	if len(r.Edits) == 0 {
+		return details, nil
 	}
-	return details
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil {
+		return nil, err
+	}
+	details["edits"] = s.maskEdits(ctx, e, v.Program.Definition(), r.Edits)
+	return details, nil
 }
 
 // machineOf returns the machine that an execution runs on. The error is SERVICE_UNAVAILABLE where another

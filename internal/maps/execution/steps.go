@@ -103,6 +103,9 @@ func (s *Service) openSteps(ctx context.Context, e Execution, rows []dbsqlc.List
 		}
 		steps = append(steps, step)
 	}
+	if err := s.maskCalls(ctx, e, steps); err != nil {
+		return nil, false, err
+	}
 	return steps, more, s.showModels(ctx, e, steps)
 }
 

@@ -129,6 +129,8 @@ func (nothing) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, e
 	return nil, nil
 }
 
+func (nothing) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) {}
+
 func (nothing) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fault.Detail, error) {
 	return nil, nil
 }

@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/provider/vault"
 )
 
@@ -33,9 +34,11 @@ func (w *tools) shown(t *testing.T, args string) []string {
 	require.NoError(t, err)
 	texts := w.Mask(t.Context(), w.by.TenantID, name, run.Texts{Args: json.RawMessage(args)})
 	gone := w.Mask(t.Context(), w.by.TenantID, verb.Name{Provider: "gone", Verb: "say"}, run.Texts{Args: json.RawMessage(args)})
+	steps := []execution.ShownCall{{Verb: "tools:say", Args: json.RawMessage(args)}, {Verb: "gone:say", Args: json.RawMessage(args)}}
+	w.MaskCalls(t.Context(), w.by.TenantID, steps)
 	return []string{
 		string(target.Mask(json.RawMessage(args))), string(call.Preview(json.RawMessage(args))), string(texts.Args), string(gone.Args),
-		string(w.MaskOwn(t.Context(), w.by.TenantID, json.RawMessage(args))),
+		string(w.MaskOwn(t.Context(), w.by.TenantID, json.RawMessage(args))), string(steps[0].Args), string(steps[1].Args),
 	}
 }
 
@@ -114,6 +117,32 @@ func TestOwnSecretsStoredBeforeAreFound(t *testing.T) {
 	}
 	w.exec(t, `UPDATE credentials SET digested = false, version = version + 1`)
 	require.Error(t, w.vault.DigestStored(t.Context()), "one that does not open is told")
+}
+
+// The calls of steps are masked whole where their verb is not known, or cannot be read.
+func TestCallsOfAnUnknownVerbAreMaskedWhole(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	text := json.RawMessage(`{"a":"plain","n":7}`)
+	shown := func(verb string) execution.ShownCall {
+		calls := []execution.ShownCall{{Verb: verb, Args: text, Result: text, Before: text}}
+		w.MaskCalls(t.Context(), w.by.TenantID, calls)
+		return calls[0]
+	}
+	const whole = `{"a":"[masked]","n":0}`
+	for _, verb := range []string{"tools:say", "gone:say"} {
+		require.JSONEq(t, string(text), string(shown(verb).Args), verb)
+		require.JSONEq(t, string(text), string(shown(verb).Result), verb)
+		require.JSONEq(t, whole, string(shown(verb).Before), "nobody knows which verb has read it")
+		require.Nil(t, shown(verb).After)
+	}
+	none := shown("")
+	require.JSONEq(t, whole, string(none.Args))
+	require.JSONEq(t, whole, string(none.Result))
+	w.db.Close()
+	closed := shown("tools:say")
+	require.JSONEq(t, whole, string(closed.Args))
+	require.JSONEq(t, whole, string(closed.Result))
 }
 
 func TestOwnSecretsUnknownMaskWhatMayBeOne(t *testing.T) {

@@ -51,6 +51,8 @@ func (s *stubs) Named(ctx context.Context, tenant, id uuid.UUID, number int32) (
 
 func (*stubs) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, error) { return nil, nil }
 
+func (*stubs) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) {}
+
 func (*stubs) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fault.Detail, error) {
 	return nil, nil
 }

@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
+)
+
+// Canaries of values that only the caller of a Map may see: by their name, by a mark in the schema of
+// the verb, and by the tenant's list for arguments and results.
+type canariesOfMap struct{ password, locker, note, diagnosis string }
+
+func (c canariesOfMap) all() []string { return []string{c.password, c.locker, c.note, c.diagnosis} }
+
+// lockbox is a provider that answers with secrets.
+func lockbox(t *testing.T, tenant *rig.Tenant, secret canariesOfMap) {
+	t.Helper()
+	answer, err := json.Marshal(map[string]string{"id": "1", "password": secret.password, "diagnosis": secret.diagnosis})
+	require.NoError(t, err)
+	base := rig.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(answer)
+	}))
+	doc := document(bearer(),
+		operation{method: http.MethodGet, path: "/box", id: "get_box", args: []string{"id"}},
+		operation{method: http.MethodPut, path: "/box", id: "set_box", args: []string{"id", "password", "locker", "note"}, runtime: map[string]any{
+			"read_back": map[string]any{"verb": "get_box", "args": map[string]any{"id": "${args.id}"}, "match": map[string]any{"equals": map[string]any{"id": "${args.id}"}}},
+		}},
+	)
+	doc = json.RawMessage(strings.ReplaceAll(string(doc), `"locker":{"type":"string"}`, `"locker":{"type":"string","x-sensitive":true}`))
+	tenant.Connect(t, "lockbox", base, doc, "bearer", map[string]string{"token": "lockbox-token"})
+	masks := []map[string]string{{"verb": "lockbox:*", "path": "result.diagnosis"}, {"verb": "lockbox:set_box", "path": "args.note"}}
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPut, "/v1/governance/masking", map[string]any{"paths": masks}).Status)
+}
+
+const (
+	maskedArgs   = `{"id":"1","password":"[masked]","locker":"[masked]","note":"[masked]"}`
+	maskedResult = `{"id":"1","password":"[masked]","diagnosis":"[masked]"}`
+)
+
+// What steps get and give is masked like arguments and results of runs, wherever it is read. Only the
+// answer to the trigger has it.
+func TestStepsOfAMapAreShownMasked(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant := newTenant(s)
+		secret := canariesOfMap{"password-" + uuid.NewString(), "locker-" + uuid.NewString(), "note-" + uuid.NewString(), "diagnosis-" + uuid.NewString()}
+		lockbox(t, tenant, secret)
+		trigger := publish(t, tenant, "Has secrets", `[
+			{"id":"seen","type":"verb","verb":"lockbox:get_box","args":{"id":"1"}},
+			{"id":"made","type":"verb","verb":"lockbox:set_box","args":{"id":"1","password":"${steps.seen.output.password}","locker":"${trigger_data.locker}","note":"${trigger_data.note}"}},
+			{"id":"all","type":"transform","expr":{"password":"${steps.seen.output.password}"}}]`)
+		payload := map[string]any{"locker": secret.locker, "note": secret.note}
+		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": payload}, "Prefer: wait=60"), http.StatusOK)
+		require.JSONEq(t, `{"password":"`+secret.password+`"}`, string(one.Output), "the caller reads its output")
+		dry, _ := dryRunOf(t, tenant, trigger, payload)
+		for _, reader := range []*rig.Client{tenant.User, tenant.Runtime} {
+			path := "/v1/executions/" + one.ExecutionID
+			read := secret.in(t, reader, path)
+			require.JSONEq(t, `{"password":"[masked]"}`, string(read.Output))
+			require.JSONEq(t, maskedResult, string(read.step("seen").Output))
+			require.JSONEq(t, maskedArgs, string(read.step("made").Input))
+			require.JSONEq(t, maskedResult, string(read.step("made").Output))
+			require.JSONEq(t, `{"password":"[masked]"}`, string(read.step("all").Output))
+
+			require.JSONEq(t, maskedArgs, string(secret.in(t, reader, dry).step("made").Input))
+			var set changeSet
+			reader.Do(http.MethodGet, dry+"/changes", nil).Data(t, &set)
+			require.Len(t, set.Changes, 1)
+			require.JSONEq(t, maskedArgs, string(set.Changes[0].Args))
+			require.JSONEq(t, maskedResult, string(set.Changes[0].Before))
+		}
+
+		// An edited input is in the audit trail.
+		trigger = publish(t, tenant, "Fails first", `[
+			{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"const":true}},
+			{"id":"made","type":"verb","verb":"lockbox:set_box","args":{"id":"1"}},
+			{"id":"done","type":"transform","expr":"done"}]`)
+		path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"ready": false}})
+		mended := edits("check", true)
+		mended["edits"].(map[string]any)["made"] = map[string]any{"id": "1", "password": secret.password, "locker": secret.locker, "note": secret.note}
+		mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/retry", mended, "Prefer: wait=60"), http.StatusOK)
+		require.JSONEq(t, maskedArgs, string(secret.in(t, tenant.User, path).step("made").Input))
+		trail := tenant.User.Do(http.MethodGet, "/v1/audit?action=map.retried", nil)
+		require.Contains(t, string(trail.Body), `"made":`)
+		for _, canary := range secret.all() {
+			require.NotContains(t, string(trail.Body), canary)
+		}
+	})
+}
+
+// shownMap is an execution of a Map with what its steps got and gave.
+type shownMap struct {
+	Output json.RawMessage
+	Steps  []shownStep
+}
+
+type shownStep struct {
+	ID            string
+	Input, Output json.RawMessage
+}
+
+func (m shownMap) step(id string) (found shownStep) {
+	for _, step := range m.Steps {
+		if step.ID == id {
+			found = step
+		}
+	}
+	return found
+}
+
+// in returns an execution as the reader sees it. Nothing that the reader gets about it has a canary.
+func (c canariesOfMap) in(t *testing.T, reader *rig.Client, path string) (read shownMap) {
+	t.Helper()
+	whole := reader.Do(http.MethodGet, path, nil)
+	whole.Data(t, &read)
+	texts := []string{string(whole.Body)}
+	for _, part := range []string{"/changes", "/events", "/graph"} {
+		a := reader.Do(http.MethodGet, path+part, nil)
+		require.Equal(t, http.StatusOK, a.Status, "%s: %s", part, a.Body)
+		texts = append(texts, string(a.Body))
+	}
+	for _, m := range follow(t, reader, path+"/stream", "").until("end") {
+		texts = append(texts, m.data)
+	}
+	require.Contains(t, strings.Join(texts[len(texts)-2:], ""), "completed")
+	for _, text := range texts {
+		for _, canary := range c.all() {
+			require.NotContains(t, text, canary)
+		}
+	}
+	return read
+}
