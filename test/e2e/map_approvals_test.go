@@ -260,6 +260,13 @@ func TestEscalateStepTellsAndWaits(t *testing.T) {
 		require.Equal(t, "/steps/0", events[1].Step)
 		mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/cancel", nil), http.StatusOK)
 		require.Equal(t, "cancelled", ended(t, tenant, path).Status)
+
+		path = startMap(t, tenant, trigger, map[string]any{"id": 8})
+		waitsIn(t, tenant, path, "held")
+		require.Equal(t, http.StatusOK, signal(t, tenant, path, "handled", map[string]any{"by": "Ada"}).Status)
+		done := endOf(t, tenant, path)
+		require.Equal(t, "completed", done.Status)
+		require.JSONEq(t, `{"by":"Ada"}`, string(done.Output))
 	})
 }
 

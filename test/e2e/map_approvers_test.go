@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,4 +44,20 @@ func TestApprovalStepIsDecidedByThoseItNames(t *testing.T) {
 			require.Equal(t, "completed", ended(t, tenant, path).Status)
 		})
 	}
+}
+
+// What people decide about can be large. They see what it is, and their decision is about all of it.
+func TestApprovalStepAsksAboutALargeValue(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(stack(t, eager))
+	text := strings.Repeat("x", 40<<10)
+	path, id := asks(t, tenant, `[{"id":"ask","type":"approval","title":"Send ${trigger_data.n}?","payload":{"text":"${trigger_data.text}"}}]`, map[string]any{"n": 7, "text": text})
+	var a decidedApproval
+	tenant.User.Do(http.MethodGet, "/v1/approvals/"+id, nil).Data(t, &a)
+	require.Equal(t, "Send 7?", a.Reason)
+	var shown struct{ Text string }
+	require.NoError(t, json.Unmarshal(a.Args, &shown))
+	require.Equal(t, text, shown.Text)
+	decide(t, tenant.User, id, "approve", nil)
+	require.Equal(t, "completed", ended(t, tenant, path).Status)
 }

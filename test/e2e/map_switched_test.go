@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,5 +90,42 @@ func TestRevokedKeyEndsTheStepsOfItsExecutions(t *testing.T) {
 		require.Equal(t, "failed", ended.Status)
 		require.Equal(t, "API_KEY_REVOKED", ended.Error.Code)
 		require.Empty(t, g.of("made"))
+	})
+}
+
+// A key that expires or is rotated stops nothing that it has started.
+func TestKeyThatExpiresOrIsRotatedStopsNoExecution(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Reads and writes", `[
+			{"id":"slow","type":"verb","verb":"gate:get_thing","args":{"id":"slow","mode":"hold"}},
+			{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}}]`)
+		rotated, id := newKey(t, tenant)
+		var made rig.Key
+		soonOver := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)
+		tenant.User.MakeKey(map[string]any{"name": "expires", "permissions": rig.RuntimePermissions(), "expires_at": soonOver}).Data(t, &made)
+		keys := map[string]*rig.Client{"expired": tenant.Runtime.With(made.Key, ""), "rotated": rotated}
+
+		var paths []string
+		for _, name := range []string{"expired", "rotated"} {
+			a := keys[name].Do(http.MethodPost, trigger, map[string]any{"payload": map[string]string{"id": name}}, "Prefer: wait=0")
+			paths = append(paths, "/v1/executions/"+mapExecutionOf(t, a, http.StatusAccepted).ExecutionID)
+			require.Equal(t, "slow", g.awaitArrival(t))
+		}
+		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, "/v1/api-keys/"+id+"/rotate", nil).Status)
+		for name, key := range keys {
+			rig.Until(t, arriveLimit, "the key is "+name, func() bool {
+				return key.Do(http.MethodGet, "/v1/runtime/actions/catalog", nil).Status == http.StatusUnauthorized
+			})
+		}
+		g.open()
+		for _, path := range paths {
+			require.Equal(t, "completed", endOf(t, tenant, path).Status)
+		}
+		for name := range keys {
+			require.Len(t, g.of(name), 1)
+		}
 	})
 }

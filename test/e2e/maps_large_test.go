@@ -19,10 +19,12 @@ import (
 // bulkItem is one item of a long answer.
 const bulkItem = `{"name":"0123456789012345678901234567890123456789"},`
 
-// bulk is a provider whose answers have any size, and that counts calls by their argument n.
+// bulk is a provider whose answers have any size, and that counts calls by their argument n, or by the
+// size that they ask for.
 type bulk struct {
 	mu    sync.Mutex
 	calls map[string]int
+	sizes map[int]int
 }
 
 // ServeHTTP implements http.Handler.
@@ -36,12 +38,15 @@ func (b *bulk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	size, _ := strconv.Atoi(r.URL.Query().Get("bytes"))
+	b.mu.Lock()
+	b.sizes[size]++
+	b.mu.Unlock()
 	_, _ = io.WriteString(w, `{"list":[`+strings.Repeat(bulkItem, size/len(bulkItem))+`{"name":"last"}]}`)
 }
 
 func bulky(t *testing.T, s *rig.Stack) (*bulk, *rig.Tenant) {
 	t.Helper()
-	b, tenant := &bulk{calls: map[string]int{}}, newTenant(s)
+	b, tenant := &bulk{calls: map[string]int{}, sizes: map[int]int{}}, newTenant(s)
 	tenant.Connect(t, "bulk", rig.Serve(t, b), document(bearer(),
 		operation{method: http.MethodGet, path: "/big", id: "get_big", args: []string{"bytes"}},
 		operation{method: http.MethodGet, path: "/one", id: "get_one", args: []string{"n"}},
@@ -51,12 +56,12 @@ func bulky(t *testing.T, s *rig.Stack) (*bulk, *rig.Tenant) {
 }
 
 // What a provider answers at length is kept by reference, and expressions read it. An answer that
-// is too long is the provider's error.
+// is too long is the provider's error, at once.
 func TestMapReadsLargeAnswersByReference(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
-		_, tenant := bulky(t, s)
+		b, tenant := bulky(t, s)
 		trigger := publish(t, tenant, "Reads much", `[
 			{"id":"big","type":"verb","verb":"bulk:get_big","args":{"bytes":"${trigger_data.bytes}"}},
 			{"id":"all","type":"set","assign":{"all":"${steps.big.output.list}"}},
@@ -68,9 +73,12 @@ func TestMapReadsLargeAnswersByReference(t *testing.T) {
 		e := mapExecutionOf(t, send(3<<20), http.StatusOK)
 		require.Equal(t, fmt.Sprintf(`"%d: last"`, (3<<20)/len(bulkItem)+1), string(e.Output))
 
+		sent := time.Now()
 		a := send(5 << 20)
+		require.Less(t, time.Since(sent), patience+patienceSlack)
 		require.Equal(t, http.StatusUnprocessableEntity, a.Status, "%s", a.Body)
 		require.Contains(t, string(a.Envelope(t).Error.Details), "PROVIDER_ERROR")
+		require.Equal(t, map[int]int{3 << 20: 1, 5 << 20: 1}, b.sizes, "no answer is asked for again")
 	})
 }
 
@@ -138,23 +146,31 @@ func meets(t *testing.T, sessions, repeats int) {
 	second.Base = shared.second.APIURL
 	clients := []*rig.Client{tenant.Runtime, &second}
 	answers := make([]rig.Answer, sessions*repeats)
+	// The triggers of a session take turns between the processes, and so do those that come first.
+	process := func(i int) int { return (i + i/sessions) % len(clients) }
 	var all sync.WaitGroup
 	for i := range answers {
 		all.Go(func() {
 			n := strconv.Itoa(i % sessions)
-			answers[i] = clients[i%2].Do(http.MethodPost, trigger, map[string]any{"session_id": "s-" + n, "payload": map[string]string{"n": n}}, "Prefer: wait=60")
+			answers[i] = clients[process(i)].Do(http.MethodPost, trigger, map[string]any{"session_id": "s-" + n, "payload": map[string]string{"n": n}}, "Prefer: wait=60")
 		})
 	}
 	all.Wait()
-	executions, fresh := map[string]string{}, 0
+	executions, fresh := map[string]map[int]int{}, 0
 	for i, a := range answers {
 		e := mapExecutionOf(t, a, http.StatusOK)
 		require.Equal(t, "completed", e.Status)
 		require.JSONEq(t, fmt.Sprintf(`{"n":%q}`, strconv.Itoa(i%sessions)), string(e.Output))
-		executions[e.ExecutionID] = strconv.Itoa(i % sessions)
+		if executions[e.ExecutionID] == nil {
+			executions[e.ExecutionID] = map[int]int{}
+		}
+		executions[e.ExecutionID][process(i)]++
 		if e.FenceStatus == "executed" {
 			fresh++
 		}
+	}
+	for id, answered := range executions {
+		require.Equal(t, map[int]int{0: repeats / 2, 1: repeats / 2}, answered, id)
 	}
 	require.Len(t, executions, sessions)
 	require.Equal(t, sessions, fresh)
