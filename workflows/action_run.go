@@ -64,8 +64,7 @@ func (r *actionRun) show(ctx workflow.Context, state flow.State) error {
 		return nil
 	}
 	r.shown = state
-	key := temporal.NewSearchAttributeKeyKeyword(string(flow.AttributeState))
-	return workflow.UpsertTypedSearchAttributes(ctx, key.ValueSet(string(state)))
+	return listState(ctx, string(state))
 }
 
 func (r *actionRun) govern(ctx workflow.Context) (flow.Step, error) {

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
@@ -13,8 +12,7 @@ import (
 func Delivery(ctx workflow.Context, in flow.DeliveryInput) (flow.DeliveryResult, error) {
 	out, err := attemptDelivery(ctx, in.DeliveryRef)
 	if err == nil && in.ShowsState {
-		key := temporal.NewSearchAttributeKeyKeyword(string(flow.AttributeState))
-		err = workflow.UpsertTypedSearchAttributes(ctx, key.ValueSet(string(out.State)))
+		err = listState(ctx, string(out.State))
 	}
 	return out, err
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
@@ -290,8 +289,20 @@ func (m *mapRun) show(ctx workflow.Context) error {
 	if !m.in.ShowsState {
 		return nil
 	}
-	key := temporal.NewSearchAttributeKeyKeyword(string(flow.AttributeState))
-	return workflow.UpsertTypedSearchAttributes(ctx, key.ValueSet(string(now.Status)))
+	return listState(ctx, string(now.Status))
+}
+
+// listEnd has Temporal's list say how the execution ended, where it said something else, or where
+// people look for it. One that completed without a wait is listed without a state, as it began.
+func (m *mapRun) listEnd(ctx workflow.Context, end stepmachine.Status) error {
+	if !m.in.ShowsState || !m.in.ShowsEnd {
+		return nil
+	}
+	was, listed := workflow.GetTypedSearchAttributes(ctx).GetKeyword(stateKey())
+	if listed && was == string(end) || !listed && end == stepmachine.StatusCompleted {
+		return nil
+	}
+	return listState(ctx, string(end))
 }
 
 // shows returns what the machine shows of its state.
@@ -409,6 +420,9 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 		}
 	}
 	result, err := finishMap(ctx, in)
+	if err == nil {
+		err = m.listEnd(ctx, result.Status)
+	}
 	if err != nil || m.parent == "" {
 		return result, err
 	}

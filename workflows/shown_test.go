@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -105,4 +106,30 @@ func TestRunIsShownAsSendingWhereItsCallTakesLong(t *testing.T) {
 	done := flow.Step{State: "executed", Done: true}
 	require.Empty(t, sent(t, underWay, done))
 	require.Equal(t, []string{"sending", "executed"}, sent(t, underWay, underWay, underWay, done))
+}
+
+func TestMapIsListedByWhatItWaitsForAndHowItEnded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		steps string
+		input flow.MapInput
+		want  []string
+	}{
+		"completed at once":      {`[{"id":"s","type":"set","assign":{"a":1}}]`, flow.MapInput{ShowsState: true, ShowsEnd: true}, nil},
+		"completed after a wait": {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsState: true, ShowsEnd: true}, []string{"waiting", "completed"}},
+		"failed at once":         {`[{"id":"r","type":"raise","error":{"code":"NO"}}]`, flow.MapInput{ShowsState: true, ShowsEnd: true}, []string{"failed"}},
+		"of an earlier release":  {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsState: true}, []string{"waiting"}},
+		"without the attribute":  {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsEnd: true}, nil},
+		"failed after two waits": {`[{"id":"w","type":"wait","for":"1h"},{"id":"v","type":"wait","for":"1h"},{"id":"r","type":"raise","error":{"code":"NO"}}]`,
+			flow.MapInput{ShowsState: true, ShowsEnd: true}, []string{"waiting", "waiting", "failed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newMapWorld(t, c.steps)
+			var states *[]string
+			c.input.MapRef = flow.MapRef{ID: uuid.Must(uuid.NewV7())}
+			require.Nil(t, w.history(c.input, func(env *testsuite.TestWorkflowEnvironment) { states = shown(env) }))
+			require.Equal(t, c.want, *states)
+		})
+	}
 }

@@ -112,6 +112,26 @@ func TestOperatorFindsRunsInTheTemporalUI(t *testing.T) {
 	require.Empty(t, u.list(mine+"AgentRuntimeState = 'pending_approval'"))
 }
 
+// An operator finds the Maps that wait for people, and those that failed. One that has ended is not
+// listed by what it waited for.
+func TestOperatorFindsMapsInTheTemporalUI(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	tenant := s.NewTenant(rig.Address())
+	u := ui{t: t, url: s.TemporalUIURL}
+	trigger := publish(t, tenant, "Asks", `[{"id":"ask","type":"approval","title":"Go?"}]`)
+	e := expiring{path: startMap(t, tenant, trigger, nil)}
+	requireCode(t, tenant.User.Do(http.MethodPost, publish(t, tenant, "Fails", `[{"id":"r","type":"raise","error":{"code":"NO"}}]`), map[string]any{}), http.StatusUnprocessableEntity, "MAP_FAILED")
+	e.await(t, tenant)
+	mine := "AgentRuntimeKind = 'map' AND AgentRuntimeSubject = '" + mapID(trigger) + "' AND "
+	asks := u.one(mine + "AgentRuntimeState = 'pending_approval'")
+	require.Equal(t, strings.TrimPrefix(e.path, "/v1/executions/"), asks.values()["AgentRuntimeExecution"])
+	require.Equal(t, http.StatusOK, tenant.User.Decide(e.asked.ID, "approve", nil).Status)
+	require.Equal(t, asks.Execution, u.one(mine+"AgentRuntimeState = 'completed'").Execution)
+	require.Empty(t, u.list(mine+"AgentRuntimeState = 'pending_approval'"))
+	u.one("AgentRuntimeState = 'failed' AND AgentRuntimeTenant = '" + asks.values()["AgentRuntimeTenant"] + "'")
+}
+
 // decoded opens payloads as the UI does: by the endpoint in its settings, from its origin.
 func (u ui) decoded(payloads []json.RawMessage) []string {
 	u.t.Helper()

@@ -20,8 +20,8 @@ const (
 	AttributeRisk SearchAttribute = "AgentRuntimeRisk"
 	// AttributeExecution is the execution's id, which the caller may have chosen.
 	AttributeExecution SearchAttribute = "AgentRuntimeExecution"
-	// AttributeState is a State or a DeliveryState: what the workflow waits for, or how it ended. A workflow that
-	// has none is under way, or was executed without a wait.
+	// AttributeState is a State, a DeliveryState or the status of a Map: what the workflow waits for, or how it ended. One that
+	// has none is under way, or was executed or completed without a wait.
 	AttributeState SearchAttribute = "AgentRuntimeState"
 	// AttributeSubject is the id of the Map, agent or webhook that the workflow acts for.
 	AttributeSubject SearchAttribute = "AgentRuntimeSubject"

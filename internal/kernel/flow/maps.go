@@ -76,6 +76,8 @@ type MapInput struct {
 	MapRef
 	// ShowsState: AttributeState is registered, so the workflow may set it.
 	ShowsState bool `json:"shows_state,omitempty"`
+	// ShowsEnd: it says how the execution ended too. One that an earlier release has started does not.
+	ShowsEnd bool `json:"shows_end,omitempty"`
 	// Carried is what the workflow had before it continued in a new history; nil in the first.
 	Carried *MapCarried `json:"carried,omitempty"`
 }
