@@ -120,8 +120,11 @@ func TestMapIsListedByWhatItWaitsForAndHowItEnded(t *testing.T) {
 		"failed at once":         {`[{"id":"r","type":"raise","error":{"code":"NO"}}]`, flow.MapInput{ShowsState: true, ShowsEnd: true}, []string{"failed"}},
 		"of an earlier release":  {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsState: true}, []string{"waiting"}},
 		"without the attribute":  {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsEnd: true}, nil},
-		"failed after two waits": {`[{"id":"w","type":"wait","for":"1h"},{"id":"v","type":"wait","for":"1h"},{"id":"r","type":"raise","error":{"code":"NO"}}]`,
-			flow.MapInput{ShowsState: true, ShowsEnd: true}, []string{"waiting", "waiting", "failed"}},
+		"failed after two waits": {
+			`[{"id":"w","type":"wait","for":"1h"},{"id":"v","type":"wait","for":"1h"},{"id":"r","type":"raise","error":{"code":"NO"}}]`,
+			flow.MapInput{ShowsState: true, ShowsEnd: true},
+			[]string{"waiting", "waiting", "failed"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

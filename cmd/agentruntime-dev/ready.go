@@ -71,7 +71,7 @@ func (s *stack) announce(w io.Writer) error {
 // search attributes as columns.
 func (s *stack) waitingURL() string {
 	return s.ready.TemporalUIURL + uiStartPath + "?query=" +
-		url.QueryEscape(string(flow.AttributeKind)+`="`+string(flow.KindAction)+`" AND `+string(flow.AttributeState)+`="`+string(flow.StatePending)+`"`)
+		url.QueryEscape(string(flow.AttributeState)+`="`+string(flow.StatePending)+`"`)
 }
 
 // writeEnv writes, for shells, a file that sets what the examples of the pages use.
