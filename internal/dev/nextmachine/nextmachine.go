@@ -28,7 +28,10 @@ func (m machine) Start(p *stepmachine.Program, now time.Time, b stepmachine.Begi
 	context := map[string]json.RawMessage{}
 	_ = json.Unmarshal(b.Context.JSON, &context) // it is an object, or not there
 	context["machine"] = number(Version)
-	text, _ := json.Marshal(context) // texts and numbers
+	text, err := exactjson.Encode(context)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
 	b.Context = stepmachine.Of(text)
 	x, commands := m.This.Start(p, now, b)
 	return execution{x}, commands

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/stepmachine"
@@ -22,7 +21,7 @@ func (x *player) carried(open []stepmachine.Command) int {
 	require.NoError(x.t, json.Unmarshal(raw, &read))
 	require.Len(x.t, read, len(open))
 	for i := range open {
-		require.True(x.t, assert.ObjectsAreEqual(open[i], read[i]), "%d: %v", i, open[i])
+		require.Equal(x.t, open[i], read[i])
 	}
 	x.t.Logf("%d open commands in %d KiB, the state in %d KiB", len(open), len(raw)>>10, x.bytes()>>10)
 	return x.bytes() + len(raw)

@@ -94,7 +94,7 @@ func (b *rebuilding) goOn(ctx context.Context) error {
 	}
 	for _, r := range b.runs {
 		r.within(ctx)
-		if err := r.goOn(); err != nil { //nolint:contextcheck // the step machine does no I/O
+		if err := r.goOn(); err != nil {
 			return err
 		}
 	}
@@ -293,10 +293,10 @@ func (b *rebuilding) replayed(ctx context.Context, e Execution, payload json.Raw
 		return nil, err
 	}
 	var commands []stepmachine.Command
-	r.machine, commands = machine.Start(r.program, r.now, stepmachine.Beginning{ //nolint:contextcheck // the step machine does no I/O
+	r.machine, commands = machine.Start(r.program, r.now, stepmachine.Beginning{
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: true,
 	})
-	return r, r.obey(commands) //nolint:contextcheck // as above
+	return r, r.obey(commands)
 }
 
 // fix sets a value that is not that of the dry run.
