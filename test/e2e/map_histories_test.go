@@ -42,6 +42,12 @@ func goes(step string) func(*testing.T, *rig.Tenant, string) {
 	}
 }
 
+// stands waits until an execution has a status.
+func stands(t *testing.T, tenant *rig.Tenant, path, status string) {
+	t.Helper()
+	rig.Until(t, arriveLimit, path+" is "+status, func() bool { return askingOf(t, tenant, path).Status == status })
+}
+
 // mapShapes are the ways in which the workflow of a Map can go.
 var mapShapes = map[string]struct {
 	steps, status string
@@ -92,9 +98,38 @@ var mapShapes = map[string]struct {
 		`[{"id":"ask","type":"approval","title":"Go?","form":{"type":"object","properties":{"n":{"type":"integer"}}}}]`, "completed",
 		decides("approve", map[string]any{"response": map[string]any{"n": 2}}),
 	},
-	"asked_rejected":  {`[{"id":"ask","type":"approval","title":"Go?"}]`, "failed", decides("reject", map[string]any{"reason": "no"})},
-	"asked_expired":   {`[{"id":"ask","type":"approval","title":"Go?","timeout":"2s","on_timeout":"continue"}]`, "completed", nil},
-	"event_met":       {`[{"id":"w","type":"wait","event":{"type":"custom.go","filter":"${.data.n == 1}"}}]`, "completed", goes("w")},
+	"asked_rejected": {`[{"id":"ask","type":"approval","title":"Go?"}]`, "failed", decides("reject", map[string]any{"reason": "no"})},
+	"asked_expired":  {`[{"id":"ask","type":"approval","title":"Go?","timeout":"2s","on_timeout":"continue"}]`, "completed", nil},
+	"event_met":      {`[{"id":"w","type":"wait","event":{"type":"custom.go","filter":"${.data.n == 1}"}}]`, "completed", goes("w")},
+	"until":          {`[{"id":"w","type":"wait","until":"${$now[0:19] + \"Z\" | fromdate | . + 2 | todate}"}]`, "completed", nil},
+	"thought": {`[
+		{"id":"short","type":"summarize","input":"The hazel bears nuts."},
+		{"id":"why","type":"reason","question":"Which echo is it?","context":"${steps.short.output}"}]`, "completed", nil},
+	"escalated": {`[
+		{"id":"told","type":"escalate","reason":"It is odd."},
+		{"id":"asked","type":"escalate","reason":"Look at it.","wait":true}]`, "completed", func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		stands(t, tenant, path, "escalated")
+		require.Equal(t, http.StatusOK, signal(t, tenant, path, "handled", map[string]any{"n": 1}).Status)
+	}},
+	"retried": {`[
+		{"id":"check","type":"validate","value":false,"schema":{"const":true}},
+		{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"r"}}]`, "completed", func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		stands(t, tenant, path, "failed")
+		a := tenant.User.Do(http.MethodPost, path+"/retry", map[string]any{"edits": map[string]any{"check": true}}, "Prefer: wait=60")
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	}},
+	// Where the server suggests a new history soon, the change comes while all four branches wait.
+	"continued": {`[{"id":"all","type":"parallel","branches":[
+		{"id":"a","steps":[{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"c"}},{"id":"l","type":"foreach","items":[1,2,3],"steps":[{"id":"w","type":"wait","for":"1s"}]}]},
+		{"id":"b","steps":[{"id":"ask","type":"approval","title":"Go?","payload":{"n":1}}]},
+		{"id":"c","steps":[{"id":"e","type":"wait","event":{"type":"custom.go","filter":"${.data.n == 1}"}}]},
+		{"id":"d","steps":[{"id":"sub","type":"map","map_id":"` + innerID + `"}]}]}]`, "completed", func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		decides("approve", nil)(t, tenant, path)
+		send(t, tenant, "custom.go", "", map[string]any{"n": 1})
+	}},
 	"event_timed_out": {`[{"id":"w","type":"wait","event":{"type":"custom.never","timeout":"1s"},"on_error":"continue"}]`, "completed", nil},
 	"sub_started":     {`[{"id":"sub","type":"map","map_id":"` + innerID + `","wait":false}]`, "completed", nil},
 	"sub_waited":      {`[{"id":"sub","type":"map","map_id":"` + innerID + `"}]`, "completed", goes("sub")},
@@ -137,6 +172,7 @@ func TestTemporalMapShowsNoValues(t *testing.T) {
 			case first.ContinuedExecutionRunId != "":
 				// The server was told to suggest a new history soon.
 				recordHistory(t, s, lane+"_map_continued", historyOf(t, c, e.WorkflowID, first.ContinuedExecutionRunId))
+				recordHistory(t, s, lane+"_map_continued_in", events)
 			default:
 				recordHistory(t, s, lane+"_map_"+name, events)
 			}

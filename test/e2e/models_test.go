@@ -58,6 +58,7 @@ var scripted = []string{
 	`{"purpose":"reason","contains":["Which echo","canary-of-models"],"json":{"answer":"leaked","reason":"-"}}`,
 	`{"purpose":"reason","contains":["Which echo"],"json":{"answer":"clean","reason":"-"}}`,
 
+	`{"purpose":"summarize","contains":["The hazel bears nuts"],"text":"A hazel."}`,
 	`{"purpose":"summarize","contains":["counts below zero"],"text":"short","usage":{"input":-50,"cached":-1,"output":-50}}`,
 	`{"purpose":"summarize","contains":["counts beyond"],"text":"short","usage":{"input":9000000000000000000,"cached":0,"output":9000000000000000000}}`,
 	`{"purpose":"summarize","contains":["an odd end"],"text":"short","finish":"s\u0000top"}`,
