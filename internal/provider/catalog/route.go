@@ -45,8 +45,8 @@ func (r route) method() string {
 
 // address returns the origin that the route is called at, and the segments of its path in the
 // form in which they are compared. They are as the most lenient server reads them: decoded, in
-// lower case, without parameters after a semicolon, empty ones and those of a dot, and with
-// the ones before two dots taken back.
+// lower case, without parameters after a semicolon, dots at the end, and empty ones, and with the
+// ones before two dots taken back. An encoded question mark, hash or NUL ends the path.
 func (r route) address(baseURL string) (origin string, segments []string) {
 	_, path, _ := strings.Cut(string(r), " ")
 	if strings.HasPrefix(path, "/") {
@@ -61,14 +61,21 @@ func (r route) address(baseURL string) (origin string, segments []string) {
 		if decoded, err := url.PathUnescape(s); err == nil {
 			s = decoded
 		}
+		end := strings.IndexAny(s, "?#\x00")
+		if end >= 0 {
+			s = s[:end]
+		}
 		for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == '/' || r == '\\' }) {
 			part, _, _ = strings.Cut(part, ";")
 			switch part = strings.TrimSpace(part); {
 			case part == "..":
 				segments = segments[:max(0, len(segments)-1)]
-			case part != "" && part != ".":
-				segments = append(segments, strings.ToLower(part))
+			case strings.TrimRight(part, ". ") != "":
+				segments = append(segments, strings.ToLower(strings.TrimRight(part, ". ")))
 			}
+		}
+		if end >= 0 {
+			break
 		}
 	}
 	if n := len(segments) - 1; n >= 0 {
