@@ -87,7 +87,11 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case modeVanish:
 		panic(http.ErrAbortHandler)
 	case modeMoment:
-		<-time.After(aMoment)
+		select {
+		case <-time.After(aMoment):
+		case <-r.Context().Done():
+			return
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"id":%q,"hit":%d}`, args.ID, len(g.of(args.ID)))

@@ -44,14 +44,14 @@ func describe(name string, what any) string {
 	case stepmachine.CancelTimer:
 		return fmt.Sprintf("%s %s %s", name, c.Ref, c.Timer)
 	case stepmachine.AskApproval:
-		text := fmt.Sprintf("%s %s %q %s", name, c.Ref, c.Title, short(c.Payload))
+		var who strings.Builder
 		for _, a := range c.Approvers {
-			text += fmt.Sprintf(" by %s %s", a.Type, a.Value)
+			fmt.Fprintf(&who, " by %s %s", a.Type, a.Value)
 		}
 		if c.SelfApproval {
-			text += " self_approval"
+			who.WriteString(" self_approval")
 		}
-		return text
+		return fmt.Sprintf("%s %s %q %s%s", name, c.Ref, c.Title, short(c.Payload), who.String())
 	case stepmachine.CloseApproval:
 		return fmt.Sprintf("%s %s", name, c.Ref)
 	case stepmachine.AwaitEvent:
