@@ -137,7 +137,7 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 	require.NoError(t, err)
 	readOnly, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"platform_providers", "platform_verbs", "platform_verb_counts"}, readOnly)
+	require.ElementsMatch(t, []string{"platform_providers", "platform_verbs", "platform_verb_counts", "platform_verb_answers"}, readOnly)
 
 	var open int
 	require.NoError(t, admin.QueryRow(t.Context(), `

@@ -237,7 +237,7 @@ var readsMany = map[string][]string{
 
 // notOurs are the statements that the service's role may not execute for a tenant.
 var notOurs = []string{
-	"UpsertPlatformProvider", "DeletePlatformProvider", "InsertPlatformVerbs", "DeletePlatformVerbs", "CountPlatformVerbs", "DeletePlatformCounts",
+	"UpsertPlatformProvider", "DeletePlatformProvider", "InsertPlatformVerbs", "DeletePlatformVerbs", "InsertPlatformVerbAnswers", "DeletePlatformVerbAnswers", "CountPlatformVerbs", "DeletePlatformCounts",
 	"InsertTenant", // at a sign-up, within SignUp
 }
 

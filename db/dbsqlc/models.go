@@ -746,6 +746,12 @@ type PlatformVerb struct {
 	Security      string
 }
 
+type PlatformVerbAnswer struct {
+	Provider string
+	Name     string
+	Answer   string
+}
+
 type PlatformVerbCount struct {
 	Provider  string
 	Domain    string
@@ -1131,6 +1137,13 @@ type Verb struct {
 	RiskBy        string
 	Quarantine    []byte
 	Security      string
+}
+
+type VerbAnswer struct {
+	TenantID uuid.UUID
+	Provider string
+	Name     string
+	Answer   string
 }
 
 type VerbCount struct {

@@ -106,6 +106,8 @@ type operation struct {
 	number string
 	// runtime is the x-agent-runtime extension; nil for none.
 	runtime map[string]any
+	// answer is the schema of its answer; nil for any object.
+	answer map[string]any
 }
 
 // document describes a provider as OpenAPI; scheme is its security scheme, nil for none.
@@ -130,11 +132,14 @@ func document(scheme map[string]any, ops ...operation) json.RawMessage {
 }
 
 func (o operation) describe() map[string]any {
-	text := map[string]any{"type": "string"}
+	text, answer := map[string]any{"type": "string"}, map[string]any{"type": "object"}
+	if o.answer != nil {
+		answer = o.answer
+	}
 	d := map[string]any{
 		"operationId": o.id, "summary": o.id,
 		"responses": map[string]any{"200": map[string]any{"description": "done", "content": map[string]any{
-			"application/json": map[string]any{"schema": map[string]any{"type": "object"}},
+			"application/json": map[string]any{"schema": answer},
 		}}},
 	}
 	if o.runtime != nil {

@@ -21,6 +21,9 @@ type Definition struct {
 	Schema json.RawMessage
 	// Plan says how a call is made. Only what calls plans of its kind looks into it.
 	Plan json.RawMessage
+	// Answer is the JSON Schema of the body of a successful answer; nil where none is known. No call
+	// is judged or checked by it.
+	Answer json.RawMessage
 }
 
 // RiskBy is where the risk of a verb comes from, from the weakest to the strongest. The catalog

@@ -271,11 +271,18 @@ func (s *Service) queueBefore(b *db.Batch, key *datakey.Key, e Execution, place 
 	s.queueValue(b, key, e, probePrefix+place, stepmachine.Of(mustJSON(probed)))
 }
 
-// Invent returns a made-up result of a write of a dry run, of what its step expects.
-func (s *Service) Invent(ctx context.Context, e Execution, ref stepmachine.Ref) (stepmachine.Value, error) {
+// Invent returns a made-up result of a write of a dry run: of what its step expects, otherwise of the
+// schema of the verb's answer. answer reads that one, and is only called where it is needed.
+func (s *Service) Invent(ctx context.Context, e Execution, ref stepmachine.Ref, answer func(context.Context) (json.RawMessage, error)) (stepmachine.Value, error) {
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
 		return stepmachine.Value{}, err
 	}
-	return stepmachine.Of(v.Program.Invent(ref)), nil
+	var schema json.RawMessage
+	if v.Program.WantsAnswer(ref) {
+		if schema, err = answer(ctx); err != nil {
+			return stepmachine.Value{}, err
+		}
+	}
+	return stepmachine.Of(v.Program.Invent(ref, schema)), nil
 }

@@ -101,6 +101,9 @@ var impersonal = map[string]string{
 	"platform_verbs":       "of an API",
 	"platform_verb_counts": "of an API",
 	"heartbeats":           "of no tenant",
+
+	"verb_answers":          "of an API",
+	"platform_verb_answers": "of an API",
 }
 
 // Each table gives up what is personal to an erasure, or there is a reason why nothing personal is

@@ -121,6 +121,9 @@ var kept = map[string]string{
 	"platform_verbs":       "the platform's",
 	"platform_verb_counts": "the platform's",
 	"heartbeats":           "one row, which shows that Postgres takes a write",
+
+	"verb_answers":          "until the tenant deletes the provider",
+	"platform_verb_answers": "the platform's",
 }
 
 func aWorker(t *testing.T, d testkit.DB) *App {

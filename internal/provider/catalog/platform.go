@@ -175,6 +175,9 @@ func (s *Platform) replaceVerbs(ctx context.Context, tx pgx.Tx, slug string, ver
 			return err
 		}
 	}
+	if err := s.replaceAnswers(ctx, tx, slug, verbs); err != nil {
+		return err
+	}
 	if err := s.q.DeletePlatformCounts(ctx, tx, slug); err != nil {
 		return err
 	}

@@ -215,6 +215,9 @@ func (c *Catalog) replaceVerbs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID,
 			return fmt.Errorf("catalog: store verbs: %w", err)
 		}
 	}
+	if err := c.replaceAnswers(ctx, tx, tenant, slug, verbs); err != nil {
+		return err
+	}
 	if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: tenant, Provider: slug}); err != nil {
 		return fmt.Errorf("catalog: count verbs: %w", err)
 	}
@@ -294,11 +297,11 @@ func (p Provider) row(tenant uuid.UUID, now time.Time) (dbsqlc.UpsertProviderPar
 	}, nil
 }
 
-// bytesOf returns how many bytes the schemas and plans of the verbs take.
+// bytesOf returns how many bytes the schemas, plans and answers of the verbs take.
 func bytesOf(verbs []verb.Definition) int64 {
 	n := 0
 	for _, v := range verbs {
-		n += len(v.Schema) + len(v.Plan)
+		n += len(v.Schema) + len(v.Plan) + len(v.Answer)
 	}
 	return int64(n)
 }

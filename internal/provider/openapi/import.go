@@ -97,6 +97,7 @@ type importer struct {
 	in      ImportInput
 	doc     *document
 	conv    *converter
+	answers *answers
 	names   *names
 	unused  []string // actions of the overlay that were about nothing
 	out     *Imported
@@ -149,6 +150,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 		return nil, err
 	}
 	im := &importer{in: in, doc: doc, unused: unused, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}, programs: map[string]string{}}
+	im.answers = newAnswers(doc, im.conv)
 	im.hosts = &servers{im: im, seen: map[string]bool{}, refused: map[string]bool{}, uses: map[string]*verb.Server{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
 	if im.rules, err = readRules(in); err != nil {
@@ -331,6 +333,7 @@ func (im *importer) add(o *operation) error {
 		return nil
 	}
 	im.suggest(o, v)
+	v.Answer = im.answers.of(o)
 	if im.bytes += len(v.Schema) + len(v.Plan); im.bytes > im.doc.bytes {
 		return im.doc.exceeded("size", "The schemas of the document's operations take more than 64 MiB together. Split it.")
 	}

@@ -23,6 +23,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/tenant/budget"
@@ -152,7 +153,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	case in.Tool != nil:
 		err = s.keepChange(ctx, e, execution.CallChange{Ref: call.Ref, Tool: *in.Tool, Call: call, Path: path, Agent: agent, Run: end.Run})
 	default:
-		end.End.Result, err = s.instead(ctx, e, call.Ref, end.Run)
+		end.End.Result, err = s.instead(ctx, e, call, end.Run)
 	}
 	return end, err
 }
@@ -201,15 +202,21 @@ func (s *Stepper) queueRun(ctx context.Context, b *db.Batch, e execution.Executi
 
 // instead returns what the step of an intercepted write goes on with: what the read-back of the verb
 // reads now, otherwise a value that is made up.
-func (s *Stepper) instead(ctx context.Context, e execution.Execution, ref stepmachine.Ref, of flow.RunRef) (stepmachine.Value, error) {
+func (s *Stepper) instead(ctx context.Context, e execution.Execution, call stepmachine.StartVerb, of flow.RunRef) (stepmachine.Value, error) {
 	before, _, err := s.d.Runs.Probe(ctx, of)
 	if err != nil {
 		return stepmachine.Value{}, err
 	}
 	if before != nil {
-		return s.KeepBefore(ctx, e, ref, of, before)
+		return s.KeepBefore(ctx, e, call.Ref, of, before)
 	}
-	return s.Invent(ctx, e, ref)
+	return s.Invent(ctx, e, call.Ref, func(ctx context.Context) (json.RawMessage, error) {
+		name, err := verb.Parse(call.Verb)
+		if err != nil {
+			return nil, nil //nolint:nilerr // the call of no verb was refused before
+		}
+		return s.d.Catalog.Answer(ctx, e.TenantID, name)
+	})
 }
 
 // GoOn takes the run of a step further, or reads how far it is.
