@@ -68,12 +68,34 @@ func (l *look) lookups(ctx context.Context) error {
 		if d := misfit(subject, one); d != nil {
 			l.warn(LookupArgsMisfit, "The arguments of the look-up %s never fit %s, so it is not made: %s %s.", one.Name, name, d.Path, d.Message)
 		}
+		if err := l.unlisted(ctx, subject, one.Name, name); err != nil {
+			return err
+		}
 		if subject.Connected() != nil {
 			l.warn(LookupNotConnected, "The provider %s is not connected, so the look-up is not made. A customer may have a credential of their own.", name.Provider)
 		}
 	}
 	for _, name := range unused {
 		l.warn(LookupUnused, "No condition uses the look-up %s, so it is not made.", name)
+	}
+	return nil
+}
+
+// unlisted warns of conditions that ask for what the schema of the answer does not list. They are in
+// doubt wherever the provider sends no more than it has described.
+func (l *look) unlisted(ctx context.Context, subject Subject, lookup string, name verb.Name) error {
+	fields := governance.FieldsOfLookup(l.p.Policy, lookup)
+	if len(fields) == 0 {
+		return nil
+	}
+	answer, err := subject.Answer(ctx)
+	if err != nil || answer == nil {
+		return err
+	}
+	for _, place := range slices.Sorted(maps.Keys(fields)) {
+		if governance.Unlisted(fields[place], answer) {
+			l.warn(LookupUnlistedField, "Condition %s asks for %s, which the schema of the answer of %s does not list.", place, fields[place], name)
+		}
 	}
 	return nil
 }

@@ -142,3 +142,34 @@ func TestSimulationTakesStoredLookupsFromWhatWasDecided(t *testing.T) {
 	require.Equal(t, 5, m.Unchanged)
 	require.Zero(t, b.simulateOther(t).LookupsInDoubt)
 }
+
+// The document of the shop lists what an order has.
+func TestLookupOfAFieldThatTheAnswerDoesNotListGetsAWarning(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	warned := func(c governance.Condition) (messages []string) {
+		d := looksUp("shop:get_order")
+		d.Conditions = []governance.Condition{c}
+		p, warnings, err := b.Create(t.Context(), by(b.ours), d)
+		require.NoError(t, err)
+		_, again, err := b.Get(t.Context(), b.ours, p.ID)
+		require.NoError(t, err)
+		for _, w := range again {
+			if w.Code == policy.LookupUnlistedField {
+				require.Contains(t, warnings, w)
+				messages = append(messages, w.Message)
+			}
+		}
+		return messages
+	}
+	require.Empty(t, warned(when("lookup.order.status", governance.OpNotEquals, `"paid"`)))
+	require.Equal(t, []string{"Condition 0 asks for lookup.order.state, which the schema of the answer of shop:get_order does not list."},
+		warned(when("lookup.order.state", governance.OpNotEquals, `"paid"`)))
+	require.Equal(t, []string{"Condition 0/any/1 asks for lookup.order.owner, which the schema of the answer of shop:get_order does not list."},
+		warned(governance.Condition{Any: []governance.Condition{
+			when("lookup.order.status", governance.OpEquals, `"open"`), {Field: "customer_id", Operator: governance.OpEquals, ValueField: "lookup.order.owner"},
+		}}))
+	// Of a verb from before answers were kept, nothing is known.
+	b.exec(t, `DELETE FROM verb_answers`)
+	require.Empty(t, warned(when("lookup.order.state", governance.OpNotEquals, `"paid"`)))
+}

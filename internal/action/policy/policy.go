@@ -80,6 +80,8 @@ type Subject interface {
 	Connected() *fault.Error
 	// Mask returns the arguments as they may be shown.
 	Mask(args json.RawMessage) json.RawMessage
+	// Answer returns the JSON Schema of what the verb answers, nil where none is known.
+	Answer(ctx context.Context) (json.RawMessage, error)
 }
 
 // Subjects finds verbs; VERB_NOT_FOUND where the tenant has none of the name.

@@ -45,6 +45,8 @@ const (
 	LookupsInDoubt     WarningCode = "lookups_in_doubt" // of a simulation
 	LookupUnused       WarningCode = "lookup_unused"
 	LookupArgsMisfit   WarningCode = "lookup_args_misfit"
+	// LookupUnlistedField: the document does not say that the answer has what a condition asks of it.
+	LookupUnlistedField WarningCode = "lookup_unlisted_field"
 	// WindowUnreachable: a window stays empty, or leaves its condition in doubt.
 	WindowUnreachable WarningCode = "window_unreachable"
 )

@@ -135,6 +135,11 @@ func (t *target) StoppedBy(about governance.Context) *governance.KillSwitch {
 // Circuit implements run.Target.
 func (t *target) Circuit() circuit.Gate { return t.gate }
 
+// Answer implements policy.Subject.
+func (t *target) Answer(ctx context.Context) (json.RawMessage, error) {
+	return t.d.deps.Catalog.Answer(ctx, t.tenant, t.meta.Name)
+}
+
 // Call implements policy.Subject.
 func (t *target) Call(args json.RawMessage, about governance.Context) governance.Call {
 	if about.Customer == nil { // a simulation reads the record with each run
