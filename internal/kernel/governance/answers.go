@@ -2,6 +2,7 @@ package governance
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"agentruntime/internal/kernel/argschema"
@@ -87,12 +88,7 @@ func (s *answerSearch) isObject(schema any) bool {
 	case n["properties"] != nil:
 		return true
 	}
-	for _, same := range s.inPlace(n, "allOf") {
-		if s.isObject(same) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.inPlace(n, "allOf"), s.isObject)
 }
 
 // inPlace returns the schemas of the same value: those under the words, and the one referred to.
