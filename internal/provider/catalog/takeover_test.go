@@ -20,26 +20,27 @@ func (r *rig) key() actor.Actor {
 func TestKeyTakesNoSlugOfAPlatformProviderThatTheTenantChose(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		choose  func(*testing.T, *rig)
-		removed bool
-		refused bool
+		enables  string // the tenant that enables it
+		disables bool
+		removed  bool
+		refused  bool
 	}{
-		"offered, and never enabled": {nil, false, true},
-		"enabled, and offered":       {func(t *testing.T, r *rig) { r.enable(t, r.tenant, "crm") }, false, true},
-		"enabled, and removed":       {func(t *testing.T, r *rig) { r.enable(t, r.tenant, "crm") }, true, true},
-		"disabled, and removed": {func(t *testing.T, r *rig) {
-			r.enable(t, r.tenant, "crm")
-			_, err := r.Disable(t.Context(), by(r.tenant), "crm")
-			require.NoError(t, err)
-		}, true, true},
-		"enabled by another tenant, and removed": {func(t *testing.T, r *rig) { r.enable(t, r.other, "crm") }, true, false},
+		"offered, and never enabled":             {refused: true},
+		"enabled, and offered":                   {enables: "own", refused: true},
+		"enabled, and removed":                   {enables: "own", removed: true, refused: true},
+		"disabled, and removed":                  {enables: "own", disables: true, removed: true, refused: true},
+		"enabled by another tenant, and removed": {enables: "other", removed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			p := r.offer(t)
-			if tt.choose != nil {
-				tt.choose(t, r)
+			if tenant, enables := map[string]uuid.UUID{"own": r.tenant, "other": r.other}[tt.enables]; enables {
+				r.enable(t, tenant, "crm")
+			}
+			if tt.disables {
+				_, err := r.Disable(t.Context(), by(r.tenant), "crm")
+				require.NoError(t, err)
 			}
 			if tt.removed {
 				require.NoError(t, p.Delete(t.Context(), "crm"))
