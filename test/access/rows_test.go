@@ -21,9 +21,10 @@ func ownerless() map[string]string {
 		"mail_windows":     "counts before a tenant is known; has keyed hashes only",
 		"heartbeats":       "shows that Postgres can write; has no data of a tenant",
 
-		"platform_providers":   "offered to every tenant; the service's role only reads them",
-		"platform_verbs":       "offered to every tenant; the service's role only reads them",
-		"platform_verb_counts": "counts of what is offered to every tenant; the service's role only reads them",
+		"platform_providers":    "offered to every tenant; the service's role only reads them",
+		"platform_verbs":        "offered to every tenant; the service's role only reads them",
+		"platform_verb_counts":  "counts of what is offered to every tenant; the service's role only reads them",
+		"platform_verb_answers": "what verbs that are offered to every tenant answer; the service's role only reads them",
 	}
 }
 

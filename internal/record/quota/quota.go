@@ -113,7 +113,7 @@ func Table() []Spec { //nolint:funlen // a table
 		},
 		{
 			// The schemas of eight documents of the largest kind; an import has counted its own.
-			VerbBytes, 512 << 20, "bytes of the schemas and request plans of these verbs together, and of the accepted schemas of quarantined ones", "Import fewer operations, or delete a provider.", "",
+			VerbBytes, 512 << 20, "bytes of the schemas, request plans and schemas of answers of these verbs together, and of the accepted schemas of quarantined ones", "Import fewer operations, or delete a provider.", "",
 			"SELECT coalesce((SELECT sum(verb_bytes) FROM providers WHERE tenant_id = $1), 0) + coalesce((SELECT sum(bytes) FROM accepted_verbs WHERE tenant_id = $1), 0)",
 		},
 		{
