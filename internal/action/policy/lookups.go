@@ -82,7 +82,7 @@ func (l *look) lookups(ctx context.Context) error {
 }
 
 // unlisted warns of conditions that ask for what the schema of the answer does not list. They are in
-// doubt wherever the provider sends no more than it has described.
+// doubt where the provider sends no more than it has described.
 func (l *look) unlisted(ctx context.Context, subject Subject, lookup string, name verb.Name) error {
 	fields := governance.FieldsOfLookup(l.p.Policy, lookup)
 	if len(fields) == 0 {
