@@ -65,7 +65,6 @@ func (w *turnWorld) unfinished() flow.MapCallEnd {
 
 func (w *turnWorld) call(context.Context, flow.TurnCall) (flow.MapCallEnd, error) {
 	if w.ends {
-		w.env.SetCurrentHistoryLength(10_000)
 		return flow.MapCallEnd{Run: w.run, Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallExecuted, Sent: true}}, nil
 	}
 	return w.calls(), nil
@@ -160,6 +159,10 @@ func TestMessageGoesOnInANewHistory(t *testing.T) {
 	t.Parallel()
 	w := newTurnWorld(time.Minute)
 	w.ends = true
+	// Set between the workflow's tasks, because an activity runs beside the workflow, which reads it.
+	w.env.SetOnLocalActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) {
+		w.env.SetCurrentHistoryLength(10_000)
+	})
 	w.env.ExecuteWorkflow(workflows.AgentTurn, flow.TurnInput{TurnRef: w.ref, Asks: "builtin:rules"})
 	again, continued := errors.AsType[*workflow.ContinueAsNewError](w.env.GetWorkflowError())
 	require.True(t, continued, "%v", w.env.GetWorkflowError())

@@ -38,7 +38,7 @@ func TestMapRunTakesAlongThatItHasWritten(t *testing.T) {
 			w := newMapWorld(t, `[{"id":"s","type":"verb","verb":"shop:ship","args":{}},{"id":"w","type":"wait","for":"1h"},
 				{"id":"no","type":"raise","error":{"code":"NO_STOCK"}}]`)
 			w.answers["shop:ship"] = func(int) flow.MapCallEnd {
-				w.env.SetCurrentHistoryLength(long)
+				w.grown.Store(long)
 				end := executed(`{}`)
 				end.End.Wrote = wrote
 				return end
@@ -56,7 +56,7 @@ func TestMapRunTakesAlongHowFarEventsAreRead(t *testing.T) {
 	t.Parallel()
 	w := newMapWorld(t, `[{"id":"w","type":"wait","event":{"type":"custom.paid"}}]`)
 	w.places = func() map[string]string {
-		w.env.SetCurrentHistoryLength(long)
+		w.grown.Store(long)
 		return map[string]string{"/steps/0": "evt_7"}
 	}
 	w.events = func() []stepmachine.EventArrived {
@@ -84,7 +84,7 @@ func TestMapRunTakesAlongTheWaitsThatHaveEnded(t *testing.T) {
 			}
 		}
 		if len(w.looked) == 1 {
-			w.env.SetCurrentHistoryLength(long)
+			w.grown.Store(long)
 		}
 		return arrived
 	}
@@ -120,7 +120,7 @@ func TestMapRunTakesAlongTheNumbersOfItsRecords(t *testing.T) {
 	w := newMapWorld(t, `[{"id":"l","type":"foreach","items":[0`+strings.Repeat(",0", 29)+`],"steps":[{"id":"n","type":"transform","expr":"${item}"}]},
 		{"id":"s","type":"verb","verb":"shop:ship","args":{}},{"id":"w","type":"wait","for":"1h"}]`)
 	w.answers["shop:ship"] = func(int) flow.MapCallEnd {
-		w.env.SetCurrentHistoryLength(long)
+		w.grown.Store(long)
 		return executed(`{}`)
 	}
 	// The trigger was later than this clock says, so that the time alone gives no numbers.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,8 +44,10 @@ type mapWorld struct {
 	signals func(after int64) ([]stepmachine.Signalled, int64)
 	// faults is how often each activity fails before it succeeds.
 	faults int
-	// length is what the history's length is said to be.
+	// length is what the history's length is said to be at its beginning, grown what it is said to be
+	// from the next answer of an activity on. 0 says nothing.
 	length int
+	grown  atomic.Int64
 
 	def *mapdef.Definition
 	// machines are the versions of the step machine that the worker has, machine the one in the row.
@@ -226,6 +229,13 @@ func (w *mapWorld) environment() *testsuite.TestWorkflowEnvironment {
 	}
 	env.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
 	w.env = env
+	// An activity runs beside the workflow and may not set what that reads. This is called between
+	// the workflow's tasks.
+	env.SetOnLocalActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) {
+		if n := w.grown.Swap(0); n > 0 {
+			env.SetCurrentHistoryLength(int(n))
+		}
+	})
 	if w.began.IsZero() {
 		w.began = env.Now()
 	} else {
@@ -456,7 +466,7 @@ func TestMapRunInALoopOfManyCallsContinuesInANewHistory(t *testing.T) {
 				{"id":"q","type":"verb","verb":"shop:ship","args":{"n":"${item}"}}]}]`)
 			w.answers["shop:ship"] = func(look int) flow.MapCallEnd {
 				if look == 20 {
-					w.env.SetCurrentHistoryLength(20_000)
+					w.grown.Store(20_000)
 				}
 				end := executed(`{}`)
 				if fail && look == 22 {
@@ -520,7 +530,7 @@ func TestMapRunThatUndoesContinuesInANewHistory(t *testing.T) {
 				return wanted
 			}
 			w.answers[""] = func(int) flow.MapCallEnd { // the calls that undo
-				w.env.SetCurrentHistoryLength(20_000)
+				w.grown.Store(20_000)
 				return executed(`{}`)
 			}
 			next := w.history(flow.MapInput{}, nil)

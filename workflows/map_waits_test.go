@@ -88,7 +88,7 @@ func TestMapRunTakesAWaitBackInALaterTask(t *testing.T) {
 			}
 			w.answers["shop:ship"] = func(int) flow.MapCallEnd {
 				require.Equal(t, []string{"/steps/0"}, w.waits)
-				w.env.SetCurrentHistoryLength(length)
+				w.grown.Store(int64(length))
 				return executed(`{}`)
 			}
 			for next := (&flow.MapInput{}); next != nil; {
