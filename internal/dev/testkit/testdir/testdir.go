@@ -44,6 +44,11 @@ func Make() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("testdir: %w", err)
 	}
+	// Root's servers run as another account, which has to come through to what is its own. It would
+	// otherwise keep its data on disk.
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // secrets in it are files of mode 0600
+		return "", fmt.Errorf("testdir: %w", err)
+	}
 	return dir, nil
 }
 
