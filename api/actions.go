@@ -313,6 +313,11 @@ func policyName(decided bool, policy string) string {
 }
 
 func (s *Server) evaluate(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	leave, err := s.roomToJudge(ctx, c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	defer leave()
 	var b evaluateBody
 	if err := c.Decode(&b, "/args", "/metadata"); err != nil {
 		return wire.Reply{}, err

@@ -83,6 +83,8 @@ type Deps struct {
 	// Frugal has the process use less memory until done is called. It is called for each body and
 	// document that is large. Nil changes nothing.
 	Frugal func() (done func())
+	// Burst is Frugal for calls that take milliseconds. Nil changes nothing.
+	Burst func() (done func())
 }
 
 // Server serves the API.
@@ -94,6 +96,8 @@ type Server struct {
 	uploads    *uploads
 	bodies     *share.Pool
 	answers    *share.Pool
+	judging    *share.Pool
+	burst      func() (done func())
 	exports    chan struct{} // the turns of exports of customers
 }
 
@@ -112,7 +116,7 @@ func New(d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{deps: d, parameters: parameters, uploads: newUploads(d.Frugal), bodies: newBodies(), answers: newAnswers(), exports: make(chan struct{}, exportsAtOnce)}
+	s := &Server{deps: d, parameters: parameters, uploads: newUploads(d.Frugal), bodies: newBodies(), answers: newAnswers(), judging: newJudging(), burst: orNothing(d.Burst), exports: make(chan struct{}, exportsAtOnce)}
 	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, d.Addresses, s.router())
 	return s, nil
 }

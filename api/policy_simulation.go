@@ -122,6 +122,7 @@ func (s *Server) simulatePolicy(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
+	defer s.burst()() // it has many runs in memory
 	m, err := s.deps.Policies.Simulate(ctx, c.Actor.TenantID, in)
 	if err != nil {
 		return wire.Reply{}, err

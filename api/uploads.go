@@ -33,10 +33,15 @@ type uploads struct {
 }
 
 func newUploads(frugal func() (done func())) *uploads {
-	if frugal == nil {
-		frugal = func() func() { return func() {} }
+	return &uploads{turns.New(turns.Config{Slots: uploadsAtOnce, Share: 1, Wait: uploadWait, Each: uploadsEach, Most: uploadsMost}), orNothing(frugal)}
+}
+
+// orNothing returns what saves memory, or what does nothing where there is none.
+func orNothing(saving func() (done func())) func() (done func()) {
+	if saving == nil {
+		return func() func() { return func() {} }
 	}
-	return &uploads{turns.New(turns.Config{Slots: uploadsAtOnce, Share: 1, Wait: uploadWait, Each: uploadsEach, Most: uploadsMost}), frugal}
+	return saving
 }
 
 // enter waits until the body of the call may be read, and returns what to do after the call.

@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/quota"
@@ -117,8 +118,8 @@ type Service struct {
 	keys     Keys
 	now      func() time.Time
 	q        *dbsqlc.Queries
-	// turns bounds how many simulations run at once.
-	turns           chan struct{}
+	// turns bounds how many simulations run at once, of all tenants and of one.
+	turns           *turns.Turns
 	simulationLimit time.Duration
 	quotas          quota.Limits
 	log             *slog.Logger
@@ -137,7 +138,7 @@ func New(d Deps) (*Service, error) {
 	}
 	return &Service{
 		db: d.DB, subjects: d.Subjects, keys: d.Keys, now: db.Clock(d.Now), q: dbsqlc.New(),
-		turns: make(chan struct{}, simulations), simulationLimit: d.SimulationLimit, quotas: d.Quotas, log: d.Log,
+		turns: newTurns(d.SimulationLimit), simulationLimit: d.SimulationLimit, quotas: d.Quotas, log: d.Log,
 	}, nil
 }
 

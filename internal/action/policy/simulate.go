@@ -18,6 +18,7 @@ import (
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -62,6 +63,13 @@ const (
 	// at most, its waiting included.
 	simulations     = 2
 	simulationLimit = 20 * time.Second
+	// simulationsOfTenant is how many of these one tenant has, simulationsEach how many more of
+	// it may wait, and simulationsMost how many in all.
+	simulationsOfTenant = 1
+	simulationsEach     = 8
+	simulationsMost     = 64
+	// simulationRetry is when a refused caller should come back.
+	simulationRetry = 10 * time.Second
 	// maskingLimit bounds the look-ups for the samples, after the runs were judged.
 	maskingLimit = 5 * time.Second
 	// runsAtOnce is how many runs are in memory; one may have a megabyte of arguments.
@@ -70,6 +78,9 @@ const (
 	subjectsKept = 256
 	// samplesShown is how many runs of each kind of change are shown.
 	samplesShown = 10
+	// sampleBytes is how many bytes of arguments those of one kind have, unless the first alone has
+	// more.
+	sampleBytes = 256 << 10
 )
 
 // Simulation is what a candidate would have changed.
@@ -96,6 +107,8 @@ type Simulation struct {
 type Changed struct {
 	Count   int
 	Samples []ChangedRun
+
+	bytes int // of the arguments of Samples
 }
 
 // ChangedRun is one of them.
@@ -139,13 +152,28 @@ func (s *Service) Simulate(ctx context.Context, tenant uuid.UUID, c Candidate) (
 	if err != nil && errors.Is(bounded.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		if sim.out.Judged == 0 {
 			f := fault.New(fault.CodeServiceUnavailable, "The simulation took too long. Try a shorter period, or again when no other is running.")
-			f.Retryable = true
+			f.Retryable, f.RetryAfter = true, simulationRetry
 			return Simulation{}, f.Because(err)
 		}
 		sim.out.Partial, err = true, nil
 	}
 	sim.warnOfLookups()
 	return sim.out, err
+}
+
+// newTurns shares the simulations of a process out among tenants.
+func newTurns(wait time.Duration) *turns.Turns {
+	return turns.New(turns.Config{Slots: simulations, Share: simulationsOfTenant, Wait: wait, Each: simulationsEach, Most: simulationsMost})
+}
+
+// crowded is the answer to a simulation that gets no turn; other errors stay.
+func crowded(err error) error {
+	if !errors.Is(err, turns.ErrCrowded) && !errors.Is(err, turns.ErrBusy) {
+		return err
+	}
+	f := fault.New(fault.CodeServiceUnavailable, "Other simulations are under way. Try again when they are done.")
+	f.Retryable, f.RetryAfter = true, simulationRetry
+	return f.Because(err)
 }
 
 // under puts the places of a fault under a member of the body.
@@ -178,16 +206,14 @@ type simulating struct {
 }
 
 func (m *simulating) run(ctx context.Context, p Policy, c Candidate) error {
-	select {
-	case m.s.turns <- struct{}{}:
-		defer func() { <-m.s.turns }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	free, err := m.s.turns.Take(ctx, m.tenant.String())
+	if err != nil {
+		return crowded(err)
 	}
+	defer free()
 	if err := m.compile(ctx, p.Policy, c.Replaces); err != nil {
 		return err
 	}
-	var err error
 	if m.subjects, err = simplelru.NewLRU[verb.Name, Subject](subjectsKept, nil); err != nil {
 		return fmt.Errorf("policy: simulate: %w", err)
 	}
@@ -334,7 +360,8 @@ func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.Runs
 	}
 	changed := m.out.Newly[to]
 	changed.Count++
-	if len(changed.Samples) < samplesShown {
+	if n := len(changed.Samples); n == 0 || n < samplesShown && changed.bytes+len(args) <= sampleBytes {
+		changed.bytes += len(args)
 		changed.Samples = append(changed.Samples, ChangedRun{
 			ExecutionID: r.ExecutionID, Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, Args: subject.Mask(args),
 			CreatedAt: r.CreatedAt.UTC(), From: from, To: to, Reason: is.Reason,

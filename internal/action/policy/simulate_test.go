@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,6 +181,78 @@ func TestASimulationOutOfTimeSaysSo(t *testing.T) {
 	_, err = hurried.Simulate(t.Context(), b.ours, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 10})
 	require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable), "%v", err)
 	require.True(t, fault.As(err).Retryable)
+}
+
+// The samples of one kind have a bound in bytes. The first is always there.
+func TestSimulateShowsFewLargeSamples(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for range 4 {
+		b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:create_order", `{"note":"`+strings.Repeat("x", 100<<10)+`"}`, `{}`)
+	}
+	m := b.simulate(t, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 10})
+	require.Equal(t, 4, m.Newly[policy.Blocked].Count)
+	require.Len(t, m.Newly[policy.Blocked].Samples, 2)
+	for range 4 {
+		b.ran(t, b.ours, b.now.Add(-30*time.Hour), "shop:create_order", `{"note":"`+strings.Repeat("x", 300<<10)+`"}`, `{}`)
+	}
+	from, to := b.now.Add(-40*time.Hour), b.now.Add(-20*time.Hour)
+	m = b.simulate(t, policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, From: &from, To: &to, Sample: 10})
+	require.Len(t, m.Newly[policy.Blocked].Samples, 1)
+}
+
+// waiting finds no verb until it is let go on.
+type waiting struct {
+	policy.Subjects
+
+	began, goOn chan struct{}
+	whose       uuid.UUID
+}
+
+func (s *waiting) Subject(ctx context.Context, tenant uuid.UUID, name verb.Name) (policy.Subject, error) {
+	if tenant == s.whose {
+		s.began <- struct{}{}
+		<-s.goOn
+	}
+	return s.Subjects.Subject(ctx, tenant, name)
+}
+
+// A tenant simulates once at a time. Another one simulates meanwhile.
+func TestSimulationsOfATenantTakeTurns(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:list_orders", `{}`, `{}`)
+	subjects := &waiting{Subjects: b.dispatch, began: make(chan struct{}), goOn: make(chan struct{}), whose: b.ours}
+	s, err := policy.New(policy.Deps{DB: b.db.Pool, Subjects: subjects, Keys: testkit.Keys{}, Now: func() time.Time { return b.now }})
+	require.NoError(t, err)
+	c := policy.Candidate{Draft: policy.Draft{Name: "x", Action: "block"}, Sample: 10}
+	simulated := make(chan error)
+	const waiting = 8
+	for range 1 + waiting {
+		go func() {
+			_, err := s.Simulate(t.Context(), b.ours, c)
+			simulated <- err
+		}()
+	}
+	<-subjects.began
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Simulate(ctx, b.ours, c)
+		return fault.HasCode(err, fault.CodeServiceUnavailable) && fault.As(err).RetryAfter > 0
+	}, 10*time.Second, 10*time.Millisecond, "the line is full")
+	_, err = s.Simulate(t.Context(), b.them, c)
+	require.NoError(t, err)
+	go func() {
+		for range waiting {
+			subjects.goOn <- struct{}{}
+			<-subjects.began
+		}
+		subjects.goOn <- struct{}{}
+	}()
+	for range 1 + waiting {
+		require.NoError(t, <-simulated)
+	}
 }
 
 // stuck finds one verb; the next look-up lasts until the time is over.

@@ -22,6 +22,10 @@ const (
 	kindScalar = kindBool | kindNumber | kindString
 )
 
+// BytesPerByte is how much memory the judging of a call takes at most for each byte of its arguments:
+// the places of their values, twice where they are also shown masked, and the masked text.
+const BytesPerByte = 64
+
 // maxDepth is the deepest nesting that is read; the reader of requests allows 64.
 const maxDepth = 128
 
@@ -78,9 +82,19 @@ func (d *document) add(n node) {
 	if d.size < fewer {
 		d.few[d.size] = n
 	} else {
+		if d.more == nil {
+			d.more = make([]node, 0, d.atMost())
+		}
 		d.more = append(d.more, n)
 	}
 	d.size++
+}
+
+// atMost returns how many nodes there may be: each but the first follows a comma or opens an object or
+// an array. A slice that grows step by step would take five times the memory of its last step. Texts
+// full of commas take too much, and no more than numbers would.
+func (d *document) atMost() int {
+	return 1 + bytes.Count(d.data, []byte{','}) + bytes.Count(d.data, []byte{'['}) + bytes.Count(d.data, []byte{'{'})
 }
 
 // load reads data, once, and reports whether it is JSON.

@@ -339,7 +339,7 @@ func (a *App) buildAPI() error {
 		Customers:  a.customers,
 		Facts:      a.facts,
 		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools, Sandboxes: a.programs,
-		Frugal: memory.Frugal,
+		Frugal: memory.Frugal, Burst: memory.Burst,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)

@@ -3,6 +3,7 @@ package memory
 import (
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 // frugalPercent is percent for work that takes hundreds of megabytes. An import of 25 MB, of which
@@ -47,4 +48,60 @@ func (c *collector) end() {
 	if c.users--; c.users == 0 {
 		debug.SetGCPercent(c.usual)
 	}
+}
+
+// lull is how long nothing must be worked on until a burst is over.
+const lull = time.Second
+
+// burst is work of which many pieces may follow one another, each too short for a collection of its own.
+type burst struct {
+	frugal func() (done func())
+
+	mu    sync.Mutex
+	users int
+	done  func()      // of the whole burst, nil outside of one
+	ends  *time.Timer // nil while there are users
+}
+
+var bursts = burst{frugal: Frugal} //nolint:gochecknoglobals // as ours
+
+// Burst is Frugal for work that takes milliseconds and many megabytes: memory goes back to the machine
+// once, a second after the last of such work was done.
+func Burst() (done func()) {
+	bursts.begin()
+	return sync.OnceFunc(bursts.end)
+}
+
+func (b *burst) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.users++
+	if b.ends != nil {
+		b.ends.Stop()
+		b.ends = nil
+	}
+	if b.done == nil {
+		b.done = b.frugal()
+	}
+}
+
+func (b *burst) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.users--; b.users == 0 {
+		b.ends = time.AfterFunc(lull, b.over)
+	}
+}
+
+// over ends the burst, unless another user came while the timer fired.
+func (b *burst) over() {
+	b.mu.Lock()
+	done := b.done
+	if b.users > 0 || done == nil {
+		b.mu.Unlock()
+		return
+	}
+	b.done, b.ends = nil, nil
+	b.mu.Unlock()
+	done()
 }
