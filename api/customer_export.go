@@ -230,7 +230,9 @@ func (x *customerExport) mapExecutions(ctx context.Context, put func(any) error)
 			return err
 		}
 		v := x.s.viewMapExecution(e)
-		v.Output = maskedText(e.Output)
+		if v.Output, err = x.s.shownOutput(ctx, e); err != nil {
+			return err
+		}
 		return put(v)
 	})
 }

@@ -186,7 +186,9 @@ func (f *mapRunSource) next(ctx context.Context) (messages []byte, more, over bo
 	}
 	if over = p.Execution.Ended(); over {
 		v := f.s.viewMapExecution(p.Execution)
-		v.Output = maskedText(v.Output)
+		if v.Output, err = f.s.shownOutput(ctx, p.Execution); err != nil {
+			return nil, false, false, err
+		}
 		err = message(&b, "", "end", v)
 	}
 	return b.Bytes(), false, over, err

@@ -27,6 +27,7 @@ type Executions interface {
 	Get(ctx context.Context, who actor.Actor, executionID string) (mapruns.Execution, error)
 	List(ctx context.Context, who actor.Actor, f mapruns.Filter) ([]mapruns.Execution, bool, error)
 	Steps(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.Step, bool, error)
+	ShownOutput(ctx context.Context, e mapruns.Execution) (json.RawMessage, error)
 	Signals(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.SentSignal, bool, error)
 	States(ctx context.Context, e mapruns.Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error)
 	Since(ctx context.Context, e mapruns.Execution, since *int64, after int32, limit int) (mapruns.Progress, error)
@@ -313,7 +314,10 @@ func (s *Server) answerMapSteps(ctx context.Context, e mapruns.Execution, after 
 		return wire.Reply{}, err
 	}
 	v := s.viewMapExecution(e)
-	v.Output, v.MoreSteps = maskedText(e.Output), more
+	if v.Output, err = s.shownOutput(ctx, e); err != nil {
+		return wire.Reply{}, err
+	}
+	v.MoreSteps = more
 	v.Steps = make([]mapStep, len(steps))
 	for i, step := range steps {
 		v.Steps[i] = viewMapStep(step)
@@ -415,6 +419,15 @@ func textOrNull(text string) *string {
 		return nil
 	}
 	return &text
+}
+
+// shownOutput returns the output of an execution as others than its caller may see it.
+func (s *Server) shownOutput(ctx context.Context, e mapruns.Execution) (json.RawMessage, error) {
+	shown, err := s.deps.Executions.ShownOutput(ctx, e)
+	if err != nil || shown == nil {
+		return json.RawMessage("null"), err
+	}
+	return shown, nil
 }
 
 // maskedText returns a value as others than its caller may see it.

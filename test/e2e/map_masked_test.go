@@ -80,6 +80,29 @@ func TestStepsOfAMapAreShownMasked(t *testing.T) {
 			require.JSONEq(t, maskedResult, string(set.Changes[0].Before))
 		}
 
+		// So are the outputs of blocks, and that of a Map which says none: what its last step gave.
+		trigger = publish(t, tenant, "Says no output", `[
+			{"id":"each","type":"foreach","items":["1","2"],"steps":[{"id":"one","type":"verb","verb":"lockbox:get_box","args":{"id":"${item}"}}]},
+			{"id":"both","type":"parallel","branches":[
+				{"id":"left","steps":[{"id":"l","type":"verb","verb":"lockbox:get_box","args":{"id":"1"}}]},
+				{"id":"right","steps":[{"id":"r","type":"foreach","items":["1"],"steps":[{"id":"in","type":"verb","verb":"lockbox:get_box","args":{"id":"1"}}]}]}]},
+			{"id":"never","type":"transform","skip_if":"${true}","expr":"1"}]`)
+		one = mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{}, "Prefer: wait=60"), http.StatusOK)
+		require.Contains(t, string(one.Output), secret.diagnosis, "the caller reads its output")
+		for _, reader := range []*rig.Client{tenant.User, tenant.Runtime} {
+			read := secret.in(t, reader, "/v1/executions/"+one.ExecutionID)
+			require.JSONEq(t, `{"left":`+maskedResult+`,"right":[`+maskedResult+`]}`, string(read.Output))
+			require.JSONEq(t, string(read.Output), string(read.step("both").Output))
+			require.JSONEq(t, `[`+maskedResult+`,`+maskedResult+`]`, string(read.step("each").Output))
+		}
+		var told []struct{ Output json.RawMessage }
+		// An event is listed when all transactions before its own have ended, those of others too.
+		rig.Until(t, arriveLimit, "the event is listed", func() bool {
+			tenant.User.Do(http.MethodGet, "/v1/events?type=map.completed&execution_id="+one.ExecutionID, nil).Data(t, &told)
+			return len(told) == 1
+		})
+		require.JSONEq(t, `{"left":`+maskedResult+`,"right":[`+maskedResult+`]}`, string(told[0].Output))
+
 		// An edited input is in the audit trail.
 		trigger = publish(t, tenant, "Fails first", `[
 			{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"const":true}},

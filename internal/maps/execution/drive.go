@@ -194,7 +194,11 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
 	}
-	s.queueTold(b, key, e, f, output)
+	shown, err := s.ShownOutput(ctx, Execution{TenantID: e.TenantID, MapID: e.MapID, Version: e.Version, Output: output})
+	if err != nil {
+		return flow.MapResult{}, err
+	}
+	s.queueTold(b, key, e, f, shown)
 	if changes > 0 && f.Status == stepmachine.StatusCompleted {
 		s.queueAskChanges(b, key, e, changes)
 	}
@@ -240,12 +244,12 @@ func (s *Service) tellEnd(e Execution) {
 	s.d.Notices.Tell(e.TenantID, e.ID)
 }
 
-// queueTold queues the audit record and the event of the end.
-func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, output json.RawMessage) {
+// queueTold queues the audit record and the event of the end. shown is the output, masked.
+func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage) {
 	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
 	audit.Queue(b, rec)
-	s.emitEnd(b, key, e, f, output)
+	s.emitEnd(b, key, e, f, shown)
 }
 
 // governanceOfEnd returns the governance status of the step that decided the end.
@@ -270,9 +274,9 @@ func masked(value json.RawMessage) json.RawMessage {
 }
 
 // emitEnd queues the event of the end.
-func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, output json.RawMessage) {
+func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage) {
 	end := event.MapEnd{MapID: e.MapID.String(), Version: int(e.Version), Status: string(f.Status), ActionsExecuted: f.Actions, DurationMS: s.d.Now().Sub(e.CreatedAt()).Milliseconds()}
-	var body event.Body = event.MapCompleted{MapEnd: end, Output: masked(output)}
+	var body event.Body = event.MapCompleted{MapEnd: end, Output: shown}
 	if f.Status != stepmachine.StatusCompleted {
 		failed := event.MapFailed{MapEnd: end}
 		if f.Error != nil {

@@ -11,19 +11,31 @@ import (
 type ShownCall struct {
 	// Verb is "" where it is not known. Then all values are masked.
 	Verb string
-	// Args are the arguments, and Result what the provider has answered.
-	Args, Result json.RawMessage
+	// Args are the arguments.
+	Args json.RawMessage
+	// Result is what the provider has answered, or a value with the results of several calls, which
+	// Results names then.
+	Result  json.RawMessage
+	Results []ResultIn
 	// Before and After are what the read-back of the verb has read.
 	Before, After json.RawMessage
 }
 
-// maskCalls masks what verb steps got and gave like the arguments and results of runs.
+// ResultIn says where in a value the result of a call may be.
+type ResultIn struct {
+	Verb string
+	// Deep is in how many objects, one in the other, the result is. Arrays do not count.
+	Deep int
+}
+
+// maskCalls masks what verb steps got and gave like the arguments and results of runs, and the
+// outputs of blocks, which have results in them.
 func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) error {
 	var calls []ShownCall
 	var of []int
 	for i, step := range steps {
-		if step.Type == string(mapdef.TypeVerb) && (step.Input != nil || step.Output != nil) {
-			calls, of = append(calls, ShownCall{Args: step.Input, Result: step.Output}), append(of, i)
+		if mayHaveResults(step.Type) && (step.Input != nil || step.Output != nil) {
+			calls, of = append(calls, ShownCall{Result: step.Output}), append(of, i)
 		}
 	}
 	if len(calls) == 0 {
@@ -34,15 +46,92 @@ func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) erro
 		return err
 	}
 	for i := range calls {
-		if step := v.Program.Step(steps[of[i]].Instance); step != nil {
-			calls[i].Verb = verbOf(step)
+		step, of := v.Program.Step(steps[of[i]].Instance), &steps[of[i]]
+		if of.Type == string(mapdef.TypeVerb) {
+			calls[i].Args = of.Input
+		}
+		if step == nil {
+			continue
+		}
+		if calls[i].Verb = verbOf(step); calls[i].Verb == "" {
+			calls[i].Results = resultsOf(step)
 		}
 	}
 	s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
 	for i, call := range calls {
-		steps[of[i]].Input, steps[of[i]].Output = call.Args, call.Result
+		steps[of[i]].Output = call.Result
+		if call.Args != nil {
+			steps[of[i]].Input = call.Args
+		}
 	}
 	return nil
+}
+
+// ShownOutput returns the output of an execution as others than the caller of its trigger see it. That
+// of a Map whose definition has no output is what its last step gave, and is masked like it.
+func (s *Service) ShownOutput(ctx context.Context, e Execution) (json.RawMessage, error) {
+	if e.Output == nil {
+		return nil, nil
+	}
+	shown := masked(e.Output)
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil {
+		return nil, err
+	}
+	d := v.Program.Definition()
+	if !d.Output.IsZero() {
+		return shown, nil
+	}
+	results := lastResults(d.Steps)
+	if len(results) == 0 {
+		return shown, nil
+	}
+	calls := []ShownCall{{Result: shown, Results: results}}
+	s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
+	return calls[0].Result, nil
+}
+
+// mayHaveResults reports whether the output of a step of the type may have results of calls in it,
+// unchanged.
+func mayHaveResults(kind string) bool {
+	switch mapdef.Type(kind) {
+	case mapdef.TypeVerb, mapdef.TypeForeach, mapdef.TypeParallel:
+		return true
+	default:
+		return false
+	}
+}
+
+// lastResults returns the calls that the output of a list of steps may come from: that of its last
+// step, and those before steps that may be skipped.
+func lastResults(steps []mapdef.Step) (results []ResultIn) {
+	for i := len(steps) - 1; i >= 0; i-- {
+		results = append(results, resultsOf(&steps[i])...)
+		if steps[i].SkipIf.IsZero() {
+			break
+		}
+	}
+	return results
+}
+
+// resultsOf returns the calls that the output of a step may come from.
+func resultsOf(step *mapdef.Step) (results []ResultIn) {
+	switch do := step.Do.(type) {
+	case *mapdef.DoVerb:
+		results = []ResultIn{{Verb: do.Verb}}
+	case *mapdef.DoForeach:
+		results = lastResults(do.Steps)
+	case *mapdef.DoParallel:
+		for _, b := range do.Branches {
+			for _, r := range lastResults(b.Steps) {
+				results = append(results, ResultIn{r.Verb, r.Deep + 1})
+			}
+		}
+	}
+	for _, c := range step.Catch {
+		results = append(results, lastResults(c.Steps)...)
+	}
+	return results
 }
 
 // maskChanges masks the arguments of changes, and what their read-backs have read.

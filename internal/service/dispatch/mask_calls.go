@@ -103,7 +103,31 @@ func (m *callMasks) mask(c *execution.ShownCall) {
 		*text = redact.MaskValues(masked(by, *text), m.secrets)
 	}
 	hide(masker.Also(masks.Paths(policy.PartArgs, name)...), &c.Args)
-	hide(redact.NewMasker(nil).Also(masks.Paths(policy.PartResult, name)...), &c.Result)
+	if c.Results == nil {
+		hide(redact.NewMasker(nil).Also(masks.Paths(policy.PartResult, name)...), &c.Result)
+	} else {
+		hide(redact.NewMasker(nil).Also(m.within(c.Results)...), &c.Result)
+	}
 	hide(probed, &c.Before)
 	hide(probed, &c.After)
+}
+
+// within returns the paths of what is masked in a value that has results of calls in it.
+func (m *callMasks) within(results []execution.ResultIn) (paths [][]string) {
+	seen := map[execution.ResultIn]bool{}
+	for _, r := range results {
+		if seen[r] {
+			continue
+		}
+		seen[r] = true
+		name, err := verb.Parse(r.Verb)
+		masks := m.masks
+		if err != nil {
+			masks = policy.MaskAll()
+		}
+		for _, path := range masks.Paths(policy.PartResult, name) {
+			paths = append(paths, append(slices.Repeat([]string{redact.AnyName}, r.Deep), path...))
+		}
+	}
+	return paths
 }
