@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -34,8 +35,8 @@ func (s slowRuns) Evaluate(context.Context, actor.Actor, run.Question) (run.Eval
 func TestEvaluationsOfATenantTakeItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		bursts := 0
-		s := &Server{judging: newJudging(), burst: func() func() { bursts++; return func() { bursts-- } }}
+		var bursts atomic.Int64
+		s := &Server{judging: newJudging(), burst: func() func() { bursts.Add(1); return func() { bursts.Add(-1) } }}
 		slow := slowRuns{goOn: make(chan struct{})}
 		s.deps.Runs = slow
 		a, b := uuid.New(), uuid.New()
@@ -56,7 +57,7 @@ func TestEvaluationsOfATenantTakeItsShare(t *testing.T) {
 			go func() { answers <- evaluate(a, large) }()
 		}
 		synctest.Wait()
-		require.Equal(t, atOnce, bursts)
+		require.EqualValues(t, atOnce, bursts.Load())
 
 		f := fault.As(evaluate(a, large)) // waits as long as a call may
 		require.NotNil(t, f)
@@ -67,14 +68,14 @@ func TestEvaluationsOfATenantTakeItsShare(t *testing.T) {
 		other := make(chan error, 1)
 		go func() { other <- evaluate(b, large) }()
 		synctest.Wait()
-		require.Equal(t, atOnce+1, bursts, "the other tenant's is under way")
+		require.EqualValues(t, atOnce+1, bursts.Load(), "the other tenant's is under way")
 		close(slow.goOn)
 		require.NoError(t, <-other)
 		for range atOnce {
 			require.NoError(t, <-answers)
 		}
 		require.NoError(t, evaluate(a, large))
-		require.Zero(t, bursts)
+		require.Zero(t, bursts.Load())
 	})
 }
 

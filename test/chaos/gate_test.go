@@ -146,7 +146,7 @@ func TestGateStopsTheCallItIsArmedFor(t *testing.T) {
 	}
 	g.await(t, "here", "one")
 	g.await(t, "here", "two")
-	require.False(t, g.stopped[stop{"there", "three"}])
+	require.False(t, g.stops("there", "three"))
 	require.Empty(t, through)
 	g.open()
 	for range 3 {
