@@ -1,16 +1,18 @@
 // Command policybench has three engines decide the same 100 calls under the same
 // policies and compares what a decision costs: ours (internal/kernel/governance), OPA and
 // Cedar, each as a Go library within this process. They must agree on each
-// decision. It exits with 1 where they do not, or where ours is not the fastest.
+// decision. It exits with 1 where they do not, or where ours is not the fastest, also where it
+// is the only one to give reasons.
 //
 // Cerbos is not among them: its module (v0.57.0) asks for Go 1.27.3, this one is built
 // with 1.26.
 //
-// Ours reads the arguments of a call as the bytes that were sent, and explains each
-// decision. The others are handed what they read from them, made before the clock runs,
-// and are asked for the decision alone. OPA has one rule per policy, the form that its
-// rule index knows; Cedar has one policy per policy, with the verb and the provider in
-// the scope.
+// Ours reads the arguments of a call as the bytes that were sent. The others are handed what
+// they read from them, made before the clock runs. All three are asked for the decision
+// alone; ours and Cedar name the policies that match too. Ours is measured once more with the
+// reason and the explanation of each decision, which the others do not make. OPA has one
+// rule per policy, the form that its rule index knows; Cedar has one policy per policy, with
+// the verb and the provider in the scope.
 package main
 
 import (
@@ -35,7 +37,7 @@ func main() {
 func run(ctx context.Context) error {
 	slow := 0
 	seen := map[string]int{}
-	fmt.Printf("%-10s %-10s %18s %14s %16s\n", "policies", "engine", "CPU ns/decision", "bytes/decision", "allocs/decision")
+	fmt.Printf("%-10s %-20s %18s %14s %16s\n", "policies", "engine", "CPU ns/decision", "bytes/decision", "allocs/decision")
 	for _, n := range []int{10, 100, 1000} {
 		s := generate(n)
 		engines, err := build(ctx, s)
@@ -50,8 +52,8 @@ func run(ctx context.Context) error {
 			return err
 		}
 		for i, e := range engines {
-			fmt.Printf("%-10d %-10s %18.0f %14.0f %16.1f\n", n, e.name(), costs[i].nanoseconds, costs[i].bytes, costs[i].allocs)
-			if i > 0 && costs[i].nanoseconds <= costs[0].nanoseconds {
+			fmt.Printf("%-10d %-20s %18.0f %14.0f %16.1f\n", n, e.name(), costs[i].nanoseconds, costs[i].bytes, costs[i].allocs)
+			if i >= own && costs[i].nanoseconds <= max(costs[0].nanoseconds, costs[1].nanoseconds) {
 				slow++
 			}
 		}
@@ -66,6 +68,9 @@ func run(ctx context.Context) error {
 	return nil
 }
 
+// own is how many of the engines are ours.
+const own = 2
+
 // build returns the engines, ours first.
 func build(ctx context.Context, s set) ([]engine, error) {
 	o, err := newOPA(ctx, s)
@@ -76,7 +81,8 @@ func build(ctx context.Context, s set) ([]engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []engine{newOurs(s), o, c}, nil
+	us := newOurs(s)
+	return []engine{us, withReasons{us}, o, c}, nil
 }
 
 // agree compares the engines' decisions, and counts them in seen.

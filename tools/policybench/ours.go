@@ -71,4 +71,14 @@ func condition(field string, op governance.Operator, value any) governance.Condi
 
 func (*ours) name() string { return "ours" }
 
-func (o *ours) decide(i int) (string, error) { return string(o.set.Evaluate(o.calls[i]).Decision), nil }
+func (o *ours) decide(i int) (string, error) { return string(o.set.Decide(o.calls[i]).Decision), nil }
+
+// withReasons is ours with what runs get: the reason of the decision, and each policy that matched
+// with its conditions and masked values.
+type withReasons struct{ *ours }
+
+func (withReasons) name() string { return "ours, with reasons" }
+
+func (o withReasons) decide(i int) (string, error) {
+	return string(o.set.Evaluate(o.calls[i]).Decision), nil
+}

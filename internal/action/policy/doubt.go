@@ -11,17 +11,17 @@ import (
 // the answers of then are gone. The recorded decision tells how those of stored policies counted, so
 // that a look-up of theirs does not hide what the candidate changes. One of the candidate counts on
 // the strict side, except where the candidate replaces a policy: then both count alike.
-func (m *simulating) pair(call governance.Call, recorded governance.Decision) (from, to Effect, is governance.Verdict) {
-	was, is := m.evaluate(m.before, call), m.evaluate(m.after, call)
-	from, to = effectOf(was), effectOf(is)
+func (m *simulating) pair(call governance.Call, recorded governance.Decision) (from, to Effect, is judged) {
+	was, is := m.decide(m.before, call), m.decide(m.after, call)
+	from, to = was.effect(), is.effect()
 	if len(was.Lookups)+len(is.Lookups) == 0 {
 		return from, to, is
 	}
 	if call.Context.LookupsLater = true; !m.replaces {
 		call.Context.LookupsNow = m.candidate
 	}
-	least := m.evaluate(m.after, call)
-	fromLeast, toLeast := effectOf(m.evaluate(m.before, call)), effectOf(least)
+	least := m.decide(m.after, call)
+	fromLeast, toLeast := m.decide(m.before, call).effect(), least.effect()
 	if from == fromLeast && to == toLeast && !m.candidateLooksUp(is) {
 		return from, to, is
 	}
@@ -39,7 +39,7 @@ func (m *simulating) pair(call governance.Call, recorded governance.Decision) (f
 	return from, to, least
 }
 
-func (m *simulating) candidateLooksUp(v governance.Verdict) bool {
+func (m *simulating) candidateLooksUp(v judged) bool {
 	return slices.ContainsFunc(v.Lookups, func(l governance.LookupCall) bool {
 		return slices.ContainsFunc(l.For, func(of governance.LookupOf) bool { return of.PolicyID == m.candidate })
 	})
@@ -50,7 +50,7 @@ func decides(e Effect, d governance.Decision) bool {
 	return recordedEffect(d) == e || d == governance.Allow && e == Notified
 }
 
-func recordedEffect(d governance.Decision) Effect { return effectOf(governance.Verdict{Decision: d}) }
+func recordedEffect(d governance.Decision) Effect { return effectOf(d, false) }
 
 func strictness(e Effect) int { return slices.Index([]Effect{Allowed, Notified, Held, Blocked}, e) }
 

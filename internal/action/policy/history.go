@@ -99,12 +99,21 @@ func (m *simulating) readHistory(ctx context.Context, f *filling, h *governance.
 	return false, nil
 }
 
-// evaluate judges a recorded call by what windows contained when it began.
-func (m *simulating) evaluate(set *governance.Set, call governance.Call) governance.Verdict {
+// judged is how a set of policies decides about a recorded call.
+type judged struct {
+	governance.Ruling
+
+	call governance.Call // as it was judged: of the samples the reason is asked for too
+}
+
+func (j judged) effect() Effect { return effectOf(j.Decision, j.Notify) }
+
+// decide judges a recorded call by what windows contained when it began.
+func (m *simulating) decide(set *governance.Set, call governance.Call) judged {
 	if m.history != nil {
 		if call.Windows = set.Windows(call); call.Windows != nil {
 			m.history.Read(call.Windows, call.Context.Now)
 		}
 	}
-	return set.Evaluate(call)
+	return judged{set.Decide(call), call}
 }

@@ -22,7 +22,7 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// Effect is what a caller sees of a verdict.
+// Effect is what a caller sees of a decision.
 type Effect string
 
 // Effects, from the freest to the strictest.
@@ -33,13 +33,13 @@ const (
 	Blocked  Effect = "blocked"
 )
 
-func effectOf(v governance.Verdict) Effect {
+func effectOf(d governance.Decision, notify bool) Effect {
 	switch {
-	case v.Decision == governance.Block:
+	case d == governance.Block:
 		return Blocked
-	case v.Decision == governance.PendingApproval:
+	case d == governance.PendingApproval:
 		return Held
-	case v.Notify:
+	case notify:
 		return Notified
 	default:
 		return Allowed
@@ -351,7 +351,7 @@ func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.Runs
 		return // what was not judged counts on the strict side
 	}
 	m.out.Judged++
-	if slices.ContainsFunc(is.Matches, func(one governance.Match) bool { return one.PolicyID == m.candidate }) {
+	if slices.Contains(is.Matched, m.candidate) {
 		m.out.Matched++
 	}
 	if from == to {
@@ -364,7 +364,7 @@ func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.Runs
 		changed.bytes += len(args)
 		changed.Samples = append(changed.Samples, ChangedRun{
 			ExecutionID: r.ExecutionID, Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, Args: subject.Mask(args),
-			CreatedAt: r.CreatedAt.UTC(), From: from, To: to, Reason: is.Reason,
+			CreatedAt: r.CreatedAt.UTC(), From: from, To: to, Reason: m.after.Evaluate(is.call).Reason,
 		})
 	}
 }

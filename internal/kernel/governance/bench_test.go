@@ -57,6 +57,18 @@ func benchmarkCall(args string) governance.Call {
 	return c
 }
 
+func benchmarkDecide(b *testing.B, n int, args string, want governance.Decision) {
+	b.Helper()
+	s := governance.Compile(1, tenantPolicies(n))
+	c := benchmarkCall(args)
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := s.Decide(c); r.Decision != want {
+			b.Fatal(r.Decision)
+		}
+	}
+}
+
 func benchmarkEvaluate(b *testing.B, n int, args string, want governance.Decision) {
 	b.Helper()
 	s := governance.Compile(1, tenantPolicies(n))
@@ -87,6 +99,12 @@ func BenchmarkEvaluateHeld1000(b *testing.B) {
 	benchmarkEvaluate(b, 1000, heldCall, governance.PendingApproval)
 }
 
+func BenchmarkDecide1000(b *testing.B) { benchmarkDecide(b, 1000, quietCall, governance.Allow) }
+
+func BenchmarkDecideHeld1000(b *testing.B) {
+	benchmarkDecide(b, 1000, heldCall, governance.PendingApproval)
+}
+
 func BenchmarkCompile1000(b *testing.B) {
 	list := tenantPolicies(1000)
 	b.ReportAllocs()
@@ -101,7 +119,10 @@ func BenchmarkCompile1000(b *testing.B) {
 //nolint:paralleltest // testing.AllocsPerRun counts for the whole process
 func TestPoliciesThatDoNotApplyAllocateNothing(t *testing.T) {
 	count := func(s *governance.Set, c governance.Call) float64 {
-		return testing.AllocsPerRun(100, func() { s.Evaluate(c) })
+		decided := testing.AllocsPerRun(100, func() { s.Decide(c) })
+		evaluated := testing.AllocsPerRun(100, func() { s.Evaluate(c) })
+		require.LessOrEqual(t, decided, min(evaluated, 1), "at most the list of the policies that match")
+		return evaluated
 	}
 	small, large := governance.Compile(1, tenantPolicies(10)), governance.Compile(1, tenantPolicies(1000))
 	elsewhere := benchmarkCall(quietCall)

@@ -51,7 +51,7 @@ func (c *clause) isMet(e *evaluation, strict bool) bool {
 		return !c.parts[0].isMet(e, !strict)
 	default:
 		ok, reason := c.one.isMet(e, strict)
-		e.unsure[c.index] = reason
+		e.found.note(c.index, ok, reason)
 		return ok
 	}
 }

@@ -3,7 +3,6 @@ package governance
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -57,7 +56,7 @@ func compilePolicy(source Policy) *policy {
 const (
 	policySize      = 700
 	scopeSize       = 200 // of a matcher, as stored, as compiled and in the index
-	conditionSize   = 400
+	conditionSize   = 500
 	instructionSize = 100
 )
 
@@ -99,9 +98,16 @@ func (e *evaluation) consider(p *policy) {
 		e.gatherWindows(p)
 		return
 	}
-	if ok, depends := e.matches(p); ok {
-		e.matched = append(e.matched, matched{p, e.unsure, depends})
+	ok, depends := e.matches(p)
+	if !ok {
+		return
 	}
+	m := matched{policy: p, judged: e.found.judged, met: e.found.met, depends: depends}
+	if e.found.doubt && e.explains {
+		unsure := e.found.unsure
+		m.unsure = &unsure
+	}
+	e.matched.add(m)
 }
 
 // before orders policies: the strictest first, enforced before shadow, then by priority,
@@ -115,72 +121,4 @@ func before(p, q *policy) int {
 		slices.Compare(p.ID[:], q.ID[:]),
 		cmp.Compare(q.Version, p.Version),
 	)
-}
-
-// verdict returns the decision of the policies that match, of which there is at least one.
-func (e *evaluation) verdict() Verdict {
-	if e.blocks() {
-		// What waits for a look-up is not judged then, so it is no reason.
-		e.matched = slices.DeleteFunc(e.matched, func(m matched) bool { return m.depends })
-	}
-	slices.SortStableFunc(e.matched, func(a, b matched) int { return before(a.policy, b.policy) })
-	var enforced []*policy
-	for _, p := range e.matched {
-		if p.Mode == Enforce {
-			enforced = append(enforced, p.policy)
-		}
-	}
-	v := Verdict{}
-	if len(enforced) == 0 {
-		v = registryDefault(&e.call)
-	} else {
-		v.Decision, v.Notify = decide(e.call.Risk, enforced[0].Action)
-	}
-	v.ShadowDecision, _ = decide(e.call.Risk, e.matched[0].Action)
-	v.Lookups = e.stillNeeded()
-	tooMany := 0
-	if v.Decision == PendingApproval {
-		v.Requirements = requirements(enforced)
-		if tooMany = len(v.Requirements); tooMany > MaxRequirements {
-			v.Decision, v.Requirements = Block, nil
-		}
-	}
-	decided := e.decided(enforced, v.Decision)
-	at := e.explainAll(&v, decided)
-	switch {
-	case len(enforced) == 0:
-	case tooMany > MaxRequirements:
-		v.Reason = tooManyApprovals(tooMany)
-	default:
-		v.Reason = e.reason(enforced, at, v.Decision)
-	}
-	if n := v.Omitted(); n > 0 {
-		v.Reason += ". Policies that matched and are not shown: " + strconv.Itoa(n)
-	}
-	if decided != nil {
-		v.PolicyName = decided.Name
-	}
-	return v
-}
-
-// decided returns the policy whose name the verdict reports: the first of the strictest. It
-// returns nil where the registry's default decides in spite of the policies.
-func (e *evaluation) decided(enforced []*policy, d Decision) *policy {
-	if len(enforced) == 0 || (d == Block) != (enforced[0].Action == ActionBlock) {
-		return nil
-	}
-	return enforced[0]
-}
-
-// requirements returns the approvals that the enforced policies ask for. Policies come in
-// the order of before: the strictest first, so those of require_approval lead.
-func requirements(enforced []*policy) []Requirement {
-	var list []Requirement
-	for _, p := range enforced {
-		if p.Action == ActionRequireApproval {
-			id := p.ID
-			list = append(list, Requirement{PolicyID: &id, Version: p.Version, PolicyName: p.Name, Rule: p.Approval})
-		}
-	}
-	return list
 }

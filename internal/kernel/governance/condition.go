@@ -2,6 +2,7 @@ package governance
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,10 @@ type condition struct {
 	list   []operand // one, except for in and not_in
 	re     *pattern.Pattern
 	secret bool // the field's name says that its values are secret
+	// shown is the value as explanations repeat it, nil for none, and brief as a reason does. Both
+	// are for values that are not secret.
+	shown json.RawMessage
+	brief []byte
 	// other is the field to compare with, nil where there is a value. While it is judged, list has
 	// a value of that field, or otherWhy says why there is none.
 	other    *field
@@ -59,6 +64,7 @@ func compileCondition(source Condition) (*condition, *problem) {
 	if source.Window != nil {
 		p := c.readWindow()
 		c.secret = p == nil && (c.looksSecret() || c.window.sum != nil && c.window.sum.namedLikeASecret())
+		c.readShown()
 		return c, p
 	}
 	var p *problem
@@ -75,6 +81,7 @@ func compileCondition(source Condition) (*condition, *problem) {
 	}
 	c.secret = (c.from != ofCall || c.other != nil) && c.looksSecret()
 	c.looksUp = c.from == ofLookup || c.other != nil && c.other.from == ofLookup
+	c.readShown()
 	return c, nil
 }
 
@@ -108,6 +115,18 @@ func (c *condition) readValue() *problem {
 		return c.checkOperands(c.list)
 	}
 	return nil
+}
+
+// readShown makes what is told of the value.
+func (c *condition) readShown() {
+	value := c.source.Value
+	if !json.Valid(value) { // exists has none
+		return
+	}
+	if c.shown = value; len(value) > maxActual {
+		c.shown = tooLarge()
+	}
+	c.brief = brief(value)
 }
 
 // wants returns what the value of the operator must be, and whether it is a list of them; 0 for an

@@ -20,35 +20,37 @@ const (
 	explainWork = 5_000_000
 )
 
-// explained is the policy that decides, as the reason tells of it.
+// explained is the policy that decides, as the reason tells of it. It is zero for none.
 type explained struct {
 	matched
-	secret []bool // by condition: its values are secret
+	secret flags // by condition: its values are secret
 }
 
 // explainAll fills in v's matches: first the policy that decides, then the others, as far as
-// there is room. It returns the first, nil for none.
-func (e *evaluation) explainAll(v *Verdict, decided *policy) *explained {
+// there is room. It returns the first.
+func (e *evaluation) explainAll(v *Verdict, decided *policy) (first explained) {
 	e.args.left = explainWork
-	v.Matches = make([]Match, len(e.matched))
+	all := e.matched.all()
+	v.Matches = make([]Match, len(all))
 	room := maxExplained
-	var first *explained
-	for i, m := range e.matched {
+	for i := range all {
+		m := &all[i]
 		v.Matches[i] = Match{
 			PolicyID: m.ID, PolicyName: m.Name, Version: m.Version, Mode: m.Mode, Action: m.Action,
 			Conditions: []ConditionMatch{}, Decided: m.policy == decided,
 		}
 		if m.policy == decided {
-			first = &explained{matched: m, secret: e.explain(&v.Matches[i], m, &room)}
+			first = explained{matched: *m, secret: e.explain(&v.Matches[i], m, &room)}
 		}
 	}
-	for i, m := range e.matched {
+	for i := range all {
+		m := &all[i]
 		if m.policy == decided {
 			continue
 		}
 		if room -= matchSize + textSize(m.Name); room < 0 {
 			if v.unexplained == nil {
-				v.unexplained = make([]bool, len(e.matched))
+				v.unexplained = make([]bool, len(all))
 			}
 			v.unexplained[i] = true
 			continue
@@ -58,11 +60,14 @@ func (e *evaluation) explainAll(v *Verdict, decided *policy) *explained {
 	return first
 }
 
-// explain fills in m with how the policy matched, as far as there is room. It returns for
-// each condition whether its values are secret.
-func (e *evaluation) explain(m *Match, p matched, room *int) (secret []bool) {
-	x, shown := explanation{of: p, secret: make([]bool, p.count), room: *room}, 0
+// explain fills in m with how the policy matched, as far as there is room. It returns the
+// conditions whose values are secret.
+func (e *evaluation) explain(m *Match, p *matched, room *int) (secret flags) {
+	x, shown := explanation{of: p, room: *room}, 0
 	e.at, e.pass = p.policy, passJudge
+	if n := min(len(p.conditions), 1+max(0, *room)/conditionTextSize); n > 0 {
+		m.Conditions = make([]ConditionMatch, 0, n)
+	}
 	for i := range p.conditions {
 		one := x.clause(e, &p.conditions[i], p.tightens())
 		if x.room < 0 {
@@ -79,8 +84,8 @@ func (e *evaluation) explain(m *Match, p matched, room *int) (secret []bool) {
 
 // explanation is a policy that matched while it is explained.
 type explanation struct {
-	of     matched
-	secret []bool // by condition
+	of     *matched
+	secret flags // by condition
 	room   int
 	count  int // conditions so far
 }
@@ -107,12 +112,15 @@ func (x *explanation) clause(e *evaluation, c *clause, strict bool) ConditionMat
 	return ConditionMatch{All: parts, Met: all}
 }
 
-// condition explains one condition. It is judged again: not each condition of a group needs to
-// be judged to judge the group.
+// condition explains one condition. It is judged where that was not needed: not each condition of a
+// group needs to be judged to judge the group.
 func (x *explanation) condition(e *evaluation, c *clause, strict bool) ConditionMatch {
-	one := ConditionMatch{Field: c.one.source.Field, Operator: c.one.source.Operator, Value: c.one.source.Value, Zone: c.one.source.Zone, Met: strict}
-	reason := x.of.unsure[c.index]
-	if reason == whyJudged {
+	one := ConditionMatch{Field: c.one.source.Field, Operator: c.one.source.Operator, Value: c.one.shown, Zone: c.one.source.Zone, Met: strict}
+	reason := x.of.whyUnsure(c.index)
+	switch {
+	case x.of.judged.has(c.index):
+		one.Met = x.of.met.has(c.index)
+	case reason == whyJudged:
 		one.Met, reason = c.one.isMet(e, strict)
 	}
 	one.FailClosed = reason.text()
@@ -127,20 +135,23 @@ func (x *explanation) condition(e *evaluation, c *clause, strict bool) Condition
 	if c.one.other != nil {
 		var too bool
 		one.ValueField = c.one.source.ValueField
-		if one.Value, too = e.actual(c.one.other, c.one.secret); secret || too {
+		if one.Value, too = e.actual(c.one.other, c.one.secret); !json.Valid(one.Value) {
+			one.Value = nil
+		}
+		if secret || too {
 			// Those who see one of two equal values know the other.
-			secret, one.Actual = true, json.RawMessage(`"[masked]"`)
+			secret, one.Actual = true, maskedValue
 		}
 	}
+	if secret {
+		x.secret.add(c.index)
+	}
 	switch {
-	case !json.Valid(one.Value): // exists has none
+	case one.Value == nil: // exists has none
 		one.Value = null
 	case secret:
-		one.Value = json.RawMessage(`"[masked]"`)
-	case len(one.Value) > maxActual:
-		one.Value = tooLarge()
+		one.Value = maskedValue
 	}
-	x.secret[c.index] = secret
 	x.room -= conditionTextSize + textSize(one.Field) + textSize(one.ValueField) + textSize(one.Zone) + textSize(one.Value) + textSize(one.Actual)
 	return one
 }
@@ -211,10 +222,24 @@ func (v *Verdict) ShownRequirements() (list []Requirement, omitted int) {
 }
 
 // Omitted returns how many matches Shown leaves out.
-func (v *Verdict) Omitted() int { return len(v.Matches) - len(v.Shown()) }
+func (v *Verdict) Omitted() (n int) {
+	for _, omitted := range v.unexplained {
+		if omitted {
+			n++
+		}
+	}
+	return n
+}
 
 //nolint:gochecknoglobals // immutable
-var null = json.RawMessage("null")
+var (
+	null        = json.RawMessage("null")
+	maskedValue = json.RawMessage(`"[masked]"`)
+
+	ofCustomerValue = json.RawMessage(`"(not shown: it is of the customer's record)"`)
+	ofMetadataValue = json.RawMessage(`"(not shown: it is of the call's metadata)"`)
+	ofLookupValue   = json.RawMessage(`"(not shown: it is of a look-up)"`)
+)
 
 // actual returns the call's value of a field, as it may be shown, and whether it is secret. Then
 // what it is compared with is secret too.
@@ -223,11 +248,11 @@ func (e *evaluation) actual(c *field, named bool) (json.RawMessage, bool) {
 	case ofArgs:
 	case ofCustomer:
 		// Matches are kept in audit records, which nobody can erase.
-		return json.RawMessage(`"(not shown: it is of the customer's record)"`), named
+		return ofCustomerValue, named
 	case ofMetadata:
-		return json.RawMessage(`"(not shown: it is of the call's metadata)"`), named
+		return ofMetadataValue, named
 	case ofLookup:
-		return json.RawMessage(`"(not shown: it is of a look-up)"`), named
+		return ofLookupValue, named
 	case ofAgent:
 		d := c.document(e)
 		if d.left = e.args.left; d.load() {
@@ -240,16 +265,21 @@ func (e *evaluation) actual(c *field, named bool) (json.RawMessage, bool) {
 		return e.contextValue(c), false
 	}
 	secret := named || e.call.Fields.secret(c.path, &e.args.left)
-	if !e.loadMasked() || !e.args.load() {
+	masked, ok := e.loadMasked()
+	if !ok || !e.args.load() {
 		return null, secret
 	}
-	shown, given := e.masked.collect(c.path), e.args.collect(c.path)
-	if shown == nil && e.masked.left >= 0 {
+	given := e.args.collect(c.path)
+	shown := given
+	if e.masked != nil {
+		shown = e.masked.collect(c.path)
+	}
+	if shown == nil && masked.left >= 0 {
 		return null, secret || given != nil
 	}
 	secret = secret || !bytes.Equal(shown, given)
 	switch {
-	case e.args.left < 0 || e.masked.left < 0:
+	case e.args.left < 0 || masked.left < 0:
 		return json.RawMessage(`"(not shown: too much work)"`), true
 	case len(shown) > maxActual:
 		return tooLarge(), secret
@@ -257,15 +287,21 @@ func (e *evaluation) actual(c *field, named bool) (json.RawMessage, bool) {
 	return shown, secret
 }
 
-// loadMasked gets the masked arguments, once, and reports whether they can be read.
-func (e *evaluation) loadMasked() bool {
-	if e.masked == nil {
-		e.masked = &document{read: true, broken: true}
-		if e.call.Masked != nil {
-			e.masked = &document{data: e.call.Masked(), left: explainWork}
+// loadMasked returns the masked arguments, and reports whether they can be read. Where nothing of
+// the arguments is masked, they are the arguments.
+func (e *evaluation) loadMasked() (d *document, ok bool) {
+	if !e.maskedRead {
+		e.maskedRead = true
+		if e.call.Masked == nil {
+			e.masked = &document{read: true, broken: true}
+		} else if text := e.call.Masked(); !bytes.Equal(text, e.call.Args) {
+			e.masked = &document{data: text, left: explainWork}
 		}
 	}
-	return e.masked.load()
+	if e.masked == nil {
+		return &e.args, e.args.load()
+	}
+	return e.masked, e.masked.load()
 }
 
 // collect returns a copy of the values that the path leads to. Where the path leads into

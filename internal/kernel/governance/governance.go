@@ -119,32 +119,6 @@ func (s *Set) Version() int64 {
 // maxName is the longest provider:verb_name that needs no memory of its own.
 const maxName = 128
 
-// Evaluate returns the verdict about a call. Of all policies that match, the strictest
-// decides; where none matches, the registry default decides. The work for one call is
-// bounded, and a condition beyond the bound cannot be judged. Only require_approval opens
-// high risk, and nothing opens an unknown risk.
-func (s *Set) Evaluate(c Call) Verdict {
-	v := s.evaluate(c)
-	v.Windows = c.Windows
-	return v
-}
-
-func (s *Set) evaluate(c Call) Verdict {
-	if s == nil {
-		return registryDefault(&c)
-	}
-	var buf [maxName]byte
-	name := append(append(append(buf[:0], c.Verb.Provider...), ':'), c.Verb.Verb...)
-	e := evaluation{call: c, args: document{data: c.Args, left: maxWork}}
-	s.index.consider(&e, name)
-	if len(e.matched) == 0 {
-		v := registryDefault(&c)
-		v.Lookups = e.needs
-		return v
-	}
-	return e.verdict()
-}
-
 // registryDefault returns the default for the verb's risk level (docs/governance.md). Low
 // risk runs, and medium risk runs with a notice. High risk is blocked until a policy
 // requires approval. An unknown level is blocked.
@@ -158,7 +132,7 @@ func registryDefault(c *Call) Verdict {
 	case verb.RiskMedium:
 		v.Reason = "medium risk: allowed and notified by the registry default"
 	case verb.RiskHigh:
-		v.Reason = c.Verb.String() + " is high risk and no approval gate configured: a high-risk verb is blocked until a policy requires approval for it"
+		v.Reason = c.Verb.Provider + ":" + c.Verb.Verb + " is high risk and no approval gate configured: a high-risk verb is blocked until a policy requires approval for it"
 	default:
 		v.Reason = c.Verb.String() + " has an unknown risk level: blocked"
 	}

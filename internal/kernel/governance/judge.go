@@ -106,10 +106,14 @@ type evaluation struct {
 	record document // of the customer
 	// metadata and agent are nil until they are asked for.
 	metadata, agent *document
-	masked          *document // nil until it is asked for
-	matched         []matched
-	unsure          doubts // of the policy that is being judged
-	judged          int    // policies
+	// masked are the arguments as they may be shown, once maskedRead: nil where they are args.
+	masked     *document
+	maskedRead bool
+	matched    matches
+	found      findings // of the policy that is being judged
+	judged     int      // policies
+	// explains: the findings of the policies that match are kept, to be explained.
+	explains bool
 	// gathers: the windows of policies are noted in gathered, and nothing is judged.
 	gathers  bool
 	gathered Windows
@@ -120,17 +124,6 @@ type evaluation struct {
 	needs    []LookupCall
 	waits    *asked // the first look-up that was reached without an answer, and its place in the policy
 	waitsFor int
-}
-
-// doubts says for each condition of a policy why it could not be judged.
-type doubts [MaxConditions + 1]why
-
-// matched is a policy that matched, and its conditions that could not be judged.
-type matched struct {
-	*policy
-	unsure doubts
-	// depends: it does so only where a look-up that was not made counts for it.
-	depends bool
 }
 
 // isMet reports whether the condition counts as true for the call. The field may lead to

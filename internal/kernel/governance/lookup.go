@@ -488,7 +488,8 @@ func (e *evaluation) matches(p *policy) (ok, depends bool) {
 
 func (e *evaluation) meets(p *policy, how pass) bool {
 	strict := p.tightens()
-	e.pass, e.unsure = how, doubts{}
+	e.pass = how
+	e.found.reset()
 	for later := range 2 { // what needs no look-up comes first
 		for i := range p.conditions {
 			if c := &p.conditions[i]; c.looksUp == (later == 1) && !c.isMet(e, strict) {
@@ -525,7 +526,7 @@ func (e *evaluation) need(p *policy, i int, a *asked) {
 
 // blocks reports whether an enforced policy blocks the call whatever look-ups answer.
 func (e *evaluation) blocks() bool {
-	return slices.ContainsFunc(e.matched, func(m matched) bool { return m.Mode == Enforce && m.Action == ActionBlock && !m.depends })
+	return slices.ContainsFunc(e.matched.all(), func(m matched) bool { return m.Mode == Enforce && m.Action == ActionBlock && !m.depends })
 }
 
 // stillNeeded returns the look-ups to be made. A call that is blocked whatever they answer needs none.

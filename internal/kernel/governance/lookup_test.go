@@ -214,6 +214,7 @@ func TestLookupsLater(t *testing.T) {
 	require.Equal(t, governance.PendingApproval, v.Decision)
 	require.Len(t, v.Lookups, 1)
 	require.Len(t, v.Matches, 1)
+	requireRuling(t, set, call, v)
 }
 
 func TestOneCallNeedsTenLookupsAtMost(t *testing.T) {
@@ -355,7 +356,9 @@ func TestLookupsAreNeededWhereTheyDecide(t *testing.T) {
 		for bits := range 8 {
 			differ = differ || outcomes[bits] != outcomes[0]
 		}
-		needs := set.Evaluate(call).Lookups
+		unanswered := set.Evaluate(call)
+		requireRuling(t, set, call, unanswered)
+		needs := unanswered.Lookups
 		require.True(t, !differ || len(needs) > 0)
 		asks += len(needs)
 	}

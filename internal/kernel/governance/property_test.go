@@ -123,9 +123,11 @@ func TestOneMorePolicyOnlyTightens(t *testing.T) {
 func TestTheVerdictIsThatOfTheMatches(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		policies := rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 0, 8, func(p governance.Policy) uuid.UUID { return p.ID }).Draw(t, "policies")
+		policies := rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 0, 12, func(p governance.Policy) uuid.UUID { return p.ID }).Draw(t, "policies")
 		call := drawCall(t)
-		v := governance.Compile(1, policies).Evaluate(call)
+		set := governance.Compile(1, policies)
+		v := set.Evaluate(call)
+		requireRuling(t, set, call, v)
 		shuffled := rapid.Permutation(policies).Draw(t, "order")
 		require.Equal(t, v, governance.Compile(1, shuffled).Evaluate(call), "the order of policies says nothing")
 

@@ -12,42 +12,42 @@ import (
 // reason tells the caller which policy decided, why, and what to do next. It repeats the
 // policy's values where they are not secret, and none of the call's.
 func (e *evaluation) reason(enforced []*policy, decided *explained, d Decision) string {
-	if decided == nil {
+	if decided.policy == nil {
 		return e.refusedByRegistry(enforced[0])
 	}
-	var b strings.Builder
-	b.WriteString("policy ")
-	b.WriteString(strconv.Quote(decided.Name))
+	var room [maxReasonRoom]byte
+	b := strconv.AppendQuote(append(room[:0], "policy "...), decided.Name)
 	switch {
 	case decided.broken:
-		b.WriteString(" cannot be read, so it blocks every call that it may be about: correct or disable it")
-		return b.String()
+		return string(append(b, " cannot be read, so it blocks every call that it may be about: correct or disable it"...))
 	case d == Block:
-		b.WriteString(" blocks this call")
+		b = append(b, " blocks this call"...)
 	case d == PendingApproval:
-		b.WriteString(" requires approval for this call")
+		b = append(b, " requires approval for this call"...)
 	case decided.Action == ActionNotify:
-		b.WriteString(" allows this call and sends a notice of it")
+		b = append(b, " allows this call and sends a notice of it"...)
 	default:
-		b.WriteString(" allows this call")
+		b = append(b, " allows this call"...)
 	}
-	decided.because(&b)
+	b = decided.because(b)
 	if n := same(enforced) - 1; n > 0 {
-		b.WriteString("; other policies that do so: ")
-		b.WriteString(strconv.Itoa(n))
+		b = strconv.AppendInt(append(b, "; other policies that do so: "...), int64(n), 10)
 	}
 	switch d {
 	case Block:
-		b.WriteString(afterBlock(enforced, decided.depends))
+		b = append(b, afterBlock(enforced, decided.depends)...)
 	case PendingApproval:
-		b.WriteString(". It is held until it is approved")
+		b = append(b, ". It is held until it is approved"...)
 		if same(enforced) > 1 {
-			b.WriteString(" under each of these policies")
+			b = append(b, " under each of these policies"...)
 		}
 	case Allow:
 	}
-	return b.String()
+	return string(b)
 }
+
+// maxReasonRoom is how long a reason may be to be written without memory besides its own.
+const maxReasonRoom = 512
 
 // afterBlock says whether the same call would be blocked again. depends: that is so only while a
 // look-up is not made.
@@ -135,100 +135,99 @@ func (e *evaluation) refusedByRegistry(first *policy) string {
 
 // because writes the conditions of a policy. Where one could not be judged it writes why it
 // counts as true.
-func (p *explained) because(b *strings.Builder) {
-	t := telling{Builder: b, of: p}
+func (p *explained) because(b []byte) []byte {
+	told := 0
 	for i := range p.conditions {
 		if i == 0 {
-			b.WriteString(": ")
+			b = append(b, ": "...)
 		} else {
-			b.WriteString(" and ")
+			b = append(b, " and "...)
 		}
-		if t.told == maxWhy {
-			b.WriteString(strconv.Itoa(p.count - t.told))
-			b.WriteString(" more conditions")
-			return
+		if told == maxWhy {
+			return append(strconv.AppendInt(b, int64(p.count-told), 10), " more conditions"...)
 		}
-		t.clause(&p.conditions[i], p.tightens())
+		b = p.tell(b, &told, &p.conditions[i], p.tightens())
 	}
+	return b
 }
 
-// telling writes the first conditions of a policy.
-type telling struct {
-	*strings.Builder
-
-	of   *explained
-	told int // conditions
-}
-
-// clause writes a condition or a group. Where strict, doubt counts as true.
-func (t *telling) clause(c *clause, strict bool) {
+// tell writes a condition or a group, as far as told, which counts the conditions, allows. Where
+// strict, doubt counts as true.
+func (p *explained) tell(b []byte, told *int, c *clause, strict bool) []byte {
 	and := " and "
 	switch c.join {
 	case joinNone:
-		t.condition(c, strict)
-		return
+		*told++
+		return p.tellOne(b, c, strict)
 	case joinNot:
-		t.WriteString("not ")
+		b = append(b, "not "...)
 		strict = !strict
 	case joinAny:
 		and = " or "
 	case joinAll:
 	}
-	t.WriteByte('(')
+	b = append(b, '(')
 	for i := range c.parts {
 		if i > 0 {
-			t.WriteString(and)
+			b = append(b, and...)
 		}
-		if t.told == maxWhy {
-			t.WriteString("…")
+		if *told == maxWhy {
+			b = append(b, "…"...)
 			break
 		}
-		t.clause(&c.parts[i], strict)
+		b = p.tell(b, told, &c.parts[i], strict)
 	}
-	t.WriteByte(')')
+	return append(b, ')')
 }
 
-func (t *telling) condition(c *clause, strict bool) {
-	t.told++
+// tellOne writes one condition.
+func (p *explained) tellOne(b []byte, c *clause, strict bool) []byte {
 	if c.one.window != nil {
-		t.WriteString(c.one.source.Window.about())
+		b = append(b, c.one.source.Window.about()...)
 	}
-	t.WriteString(c.one.source.Field)
-	t.WriteByte(' ')
-	t.WriteString(strings.ReplaceAll(string(c.one.source.Operator), "_", " "))
+	b = append(append(b, c.one.source.Field...), ' ')
+	for _, letter := range []byte(c.one.source.Operator) {
+		if letter == '_' {
+			letter = ' '
+		}
+		b = append(b, letter)
+	}
 	if c.one.other != nil {
-		t.WriteString(" the field ")
-		t.WriteString(c.one.source.ValueField)
+		b = append(append(b, " the field "...), c.one.source.ValueField...)
 	}
-	if c.one.list != nil {
-		t.WriteByte(' ')
-		t.WriteString(shown(c.one.source.Value, t.of.secret[c.index]))
+	switch {
+	case c.one.list == nil:
+	case p.secret.has(c.index):
+		b = append(b, " a secret value"...)
+	case c.one.brief == nil:
+		b = append(b, " a value"...)
+	default:
+		b = append(append(b, ' '), c.one.brief...)
 	}
-	if reason := t.of.unsure[c.index]; reason != whyJudged {
-		t.WriteString(" (counts as ")
-		t.WriteString(strconv.FormatBool(strict))
-		t.WriteString(": ")
-		t.WriteString(reason.text())
-		t.WriteByte(')')
+	if reason := p.whyUnsure(c.index); reason != whyJudged {
+		b = strconv.AppendBool(append(b, " (counts as "...), strict)
+		b = append(append(append(b, ": "...), reason.text()...), ')')
 	}
+	return b
 }
 
-// shown returns a policy's value as a reason repeats it.
-func shown(value json.RawMessage, secret bool) string {
-	if secret {
-		return "a secret value"
-	}
+// brief returns a policy's value as a reason repeats it, nil for one that cannot be read. It shares
+// the memory of the value where it can.
+func brief(value json.RawMessage) []byte {
 	var b bytes.Buffer
 	if json.Compact(&b, value) != nil {
-		return "a value"
+		return nil
 	}
-	text := b.String()
-	if len(text) <= maxShown {
-		return text
+	text := b.Bytes()
+	switch {
+	case len(text) > maxShown:
+		cut := maxShown
+		for !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		return append(bytes.Clone(text[:cut]), "…"...)
+	case bytes.Equal(text, value):
+		return value
 	}
-	cut := maxShown
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+	return text
 }

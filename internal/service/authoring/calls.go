@@ -261,21 +261,22 @@ func (j *judge) look(c call, seen catalog.Seen, s *schema, r *Report) {
 	if args == nil {
 		args = json.RawMessage("{}")
 	}
-	v := j.policies.Evaluate(governance.Call{
+	call := governance.Call{
 		Verb: seen.Name, Domain: seen.Domain, Risk: seen.Risk, Operation: seen.Operation, Args: args, Fields: s.fields,
 		Masked: func() json.RawMessage { return mask(s.masker, j.masks, seen.Name, args) }, Done: j.ctx.Done(),
-	})
+	}
+	ruling := j.policies.Decide(call)
+	if j.ctx.Err() == nil && ruling.Decision == governance.Allow {
+		return
+	}
+	v := j.policies.Evaluate(call) // with the reason
 	if j.ctx.Err() != nil {
 		j.giveUp(c, r)
 		return
 	}
 	rule, what := ruleBlocked, "block"
-	switch v.Decision {
-	case governance.Allow:
-		return
-	case governance.PendingApproval:
+	if v.Decision == governance.PendingApproval {
 		rule, what = ruleHeld, "hold"
-	case governance.Block:
 	}
 	message := "Governance would " + what + " this call: " + v.Reason + "."
 	if len(open) > 0 || len(v.Lookups) > 0 {
