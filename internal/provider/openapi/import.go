@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -115,6 +116,8 @@ type importer struct {
 	renamed map[string]string
 	// programs has what is wrong with the programs of the document that were read.
 	programs map[string]string
+	// compiled has why schemas cannot be used, by their digest; nil for those that can.
+	compiled map[[sha256.Size]byte]error
 }
 
 // loss is what one operation lost.
@@ -149,7 +152,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := &importer{in: in, doc: doc, unused: unused, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}, programs: map[string]string{}}
+	im := &importer{in: in, doc: doc, unused: unused, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}, programs: map[string]string{}, compiled: map[[sha256.Size]byte]error{}}
 	im.answers = newAnswers(doc, im.conv)
 	im.hosts = &servers{im: im, seen: map[string]bool{}, refused: map[string]bool{}, uses: map[string]*verb.Server{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
@@ -294,25 +297,15 @@ func (im *importer) add(o *operation) error {
 	if err == nil {
 		var defined int
 		v.Schema, defined, err = o.schema(max(minVerbSchema, min(maxVerbSchema, maxAllSchemas-im.bytes)))
-		im.doc.spend(compileWork(schemas+defined, v.Schema))
+		if err == nil {
+			err = im.compile(v.Schema, schemas+defined)
+		}
 	}
 	if im.doc.err != nil {
 		return im.doc.err
 	}
 	if im.conv.nodes > maxNodes {
 		return errTooLarge()
-	}
-	if err == nil {
-		_, instructions, compileErr := argschema.CompileCounted(v.Schema)
-		if !im.doc.spend(instructions / instructionsPerUnit) {
-			return im.doc.err
-		}
-		switch {
-		case errors.Is(compileErr, argschema.ErrTooComplex):
-			err = reason("its arguments' schema is too complex to be checked")
-		case compileErr != nil:
-			err = reason("its arguments' schema cannot be compiled")
-		}
 	}
 	if err == nil {
 		err = im.conv.refusal(o.scratch)
@@ -344,6 +337,32 @@ func (im *importer) add(o *operation) error {
 	o.server.Verbs++
 	im.lost = append(im.lost, loss{where: where, why: o.scratch.lost})
 	return nil
+}
+
+// compile returns why a schema of so many schemas cannot be used. It is compiled once, however many
+// operations have it.
+func (im *importer) compile(schema json.RawMessage, schemas int) error {
+	if !im.doc.spend(len(schema) / 8) {
+		return im.doc.err
+	}
+	digest := sha256.Sum256(schema)
+	if why, known := im.compiled[digest]; known {
+		return why
+	}
+	if !im.doc.spend(compileWork(schemas, schema)) || im.conv.nodes > maxNodes {
+		return im.doc.err // add looks at both
+	}
+	_, instructions, err := argschema.CompileCounted(schema)
+	im.doc.spend(instructions / instructionsPerUnit)
+	var why error
+	switch {
+	case errors.Is(err, argschema.ErrTooComplex):
+		why = reason("its arguments' schema is too complex to be checked")
+	case err != nil:
+		why = reason("its arguments' schema cannot be compiled")
+	}
+	im.compiled[digest] = why
+	return why
 }
 
 func (im *importer) reject(operation, why string) {

@@ -70,6 +70,18 @@ func TestImportCountsWhatOperationsUseAgain(t *testing.T) {
 	}
 }
 
+// Operations that have the same arguments cost little beside the first: a schema is compiled once.
+func TestImportCompilesASharedSchemaOnce(t *testing.T) {
+	t.Parallel()
+	const operations, first, each = 4000, 100_000, 2_500
+	shared := `{"schemas":{"B":{"type":"object","properties":{` + listed(500, `"p%d":{"type":"string"}`) + `}}}}`
+	body := `{"requestBody":{"content":{"application/json":{"schema":{"type":"object","properties":{"a":{"$ref":"#/components/schemas/B"}}}}}}}`
+	in := openapi.ImportInput{Slug: "shop", Document: document("3.0.3", repeated(operations, body), shared)}
+	im, err := openapi.ImportWithin(t.Context(), in, first+each*operations)
+	require.NoError(t, err)
+	require.Len(t, im.Verbs, operations)
+}
+
 // Objects take the most memory, so a document has fewer of them than of other values.
 func TestImportRefusesDocumentsThatTakeTooMuchMemory(t *testing.T) {
 	t.Parallel()
