@@ -101,6 +101,17 @@ func TestWordsOfTheProviderLieSealedAndAreErasedWithTheResult(t *testing.T) {
 	}
 }
 
+// A run under an id that is free again has none of the words that the run before it got.
+func TestRunThatIsClaimedAgainHasNoWordsOfBefore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.must(r.do("refund", "one", `{}`))
+	r.admin(`UPDATE runs SET provider_error = 'unmistakable words'`)
+	r.must(r.do("refund", "one", `{}`))
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM runs WHERE attempt > 1`), "it is the same run again")
+	require.Zero(t, r.count(`SELECT count(*) FROM runs WHERE provider_error IS NOT NULL`))
+}
+
 func TestResolvedOutcomeSaysWhatThePersonSaid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

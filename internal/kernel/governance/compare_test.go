@@ -145,6 +145,21 @@ func TestComparisonsOfFieldsAreChecked(t *testing.T) {
 	}
 }
 
+// A condition on the mode is true of agents of this mode only, and of no call without an agent.
+func TestConditionOnTheModeOfAnAgent(t *testing.T) {
+	t.Parallel()
+	modes := []string{"conversational", "workflow_only", "goal"}
+	for _, asked := range modes {
+		is := cond("agent.executionMode", "equals", `"`+asked+`"`)
+		for _, mode := range modes {
+			call := refund(`{}`)
+			call.Context = governance.Context{Agent: json.RawMessage(`{"name":"Support","version":3,"executionMode":"` + mode + `"}`)}
+			require.Equal(t, mode == asked, judge(t, is, call) == yes, "%s of %s", asked, mode)
+		}
+		require.NotEqual(t, yes, judge(t, is, refund(`{}`)), asked)
+	}
+}
+
 func TestFieldsOfACall(t *testing.T) {
 	t.Parallel()
 	session, key, agent, yesDry := "s-1", "0199a1ef-7c20-7a11-8f00-5d9e2b6c1a40", "a-1", true
