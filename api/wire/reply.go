@@ -111,7 +111,7 @@ func Respond(h Handler) http.HandlerFunc {
 func (c *Call) Fault(err error) *fault.Error {
 	f := fault.As(err)
 	if f == nil {
-		if errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil {
+		if c.abandoned(err) {
 			c.Log.Info("the caller disconnected")
 		} else {
 			c.Log.Error("request failed", slog.String("error", err.Error()))
@@ -124,10 +124,22 @@ func (c *Call) Fault(err error) *fault.Error {
 	return f
 }
 
+// statusAbandoned is the status in the log of a call whose caller disconnected before there was an answer.
+// nginx brought it in. Nobody gets it.
+const statusAbandoned = 499
+
+// abandoned reports whether a call failed because its caller disconnected.
+func (c *Call) abandoned(err error) bool {
+	return errors.Is(err, context.Canceled) && c.Request.Context().Err() != nil
+}
+
 // fail writes the envelope of an error.
 func (c *Call) fail(err error) {
 	f := c.Fault(err)
 	spec := f.Code.Spec()
+	if spec.Status == http.StatusInternalServerError && c.abandoned(err) {
+		spec.Status = statusAbandoned
+	}
 	body := c.ErrorBody(f)
 	if f.RetryAfter > 0 {
 		// Retry-After has whole seconds. Rounding down would invite a call that is too early.
