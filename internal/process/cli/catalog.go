@@ -42,7 +42,11 @@ func onPlatform(ctx context.Context, do func(*app.Platform) error) error {
 		return err
 	}
 	defer p.Close()
-	return readable(do(p))
+	err = do(p)
+	if fault.HasCode(err, fault.CodeURLNotAllowed) && !cfg.AllowLoopback {
+		return fmt.Errorf("%w\nFor a server on this machine, in development, set EGRESS_ALLOW_LOOPBACK=true for this command, for the API and for the worker", readable(err))
+	}
+	return readable(err)
 }
 
 // readable returns the error with the details of a refusal, one to a line. They may have names of
@@ -71,7 +75,10 @@ are those of the endpoint. The platform keeps none of them: give them again each
 
 An import that replaces a provider may change what governs calls: a risk, a base URL, an
 argument that policies name. Such an import prints its report, stores nothing and fails,
-unless --accept is given.`,
+unless --accept is given.
+
+A server that is not public is refused. For one on this machine, in development, set
+EGRESS_ALLOW_LOOPBACK=true for this command, for the API and for the worker.`,
 		Args: exactly(1, "name one document, or - for the standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			input, err := in.read(cmd.InOrStdin(), args[0])

@@ -111,6 +111,7 @@ func TestCatalogCommandsSayWhatIsWrong(t *testing.T) {
 		"bad slug":               {[]string{"import", good, "--slug", "Bad Slug"}, "  /slug slug has lower-case letters"},
 		"unknown auth":           {with("--auth", "magic"), "  /auth/type"},
 		"address not public":     {with("--base-url", "https://10.0.0.1"), "The server https://10.0.0.1 may not be called."},
+		"server on this machine": {with("--base-url", "http://127.0.0.1:8080"), "EGRESS_ALLOW_LOOPBACK=true"},
 		"rules are no array":     {with("--rules", file(t, "a: 1\n")), "  /rules"},
 		"unknown rule":           {with("--rules", file(t, "- {match: {verb: x}, risk: low}\n")), "  /rules/0/risk"},
 		"settings are no object": {with("--settings", file(t, "[]")), "the settings are an object"},
@@ -127,7 +128,10 @@ func TestCatalogCommandsSayWhatIsWrong(t *testing.T) {
 		require.ErrorContains(t, err, tt.want, name)
 		require.NotContains(t, err.Error(), "\x1b", name)
 	}
-	out, err := run(t, nil, "catalog", "list")
+	out, err := run(t, nil, "catalog", "import", "--help")
+	require.NoError(t, err)
+	require.Contains(t, out, "EGRESS_ALLOW_LOOPBACK=true")
+	out, err = run(t, nil, "catalog", "list")
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(out, "\n"), "nothing was stored")
 }
