@@ -85,6 +85,9 @@ func (c *Catalog) choose(ctx context.Context, who actor.Actor, slug string, acti
 		switch {
 		case n > 0:
 			return audit.Append(ctx, tx, changed(who, action, slug))
+		case !o.Offered && o.Hidden:
+			return fault.Newf(fault.CodeProviderNotFound, "The platform offers no provider %s. The one under this slug is your own: its verbs are in your catalog without being enabled, "+
+				"and DELETE /v1/providers/%[1]s takes it out. GET /v1/providers?enabled=false lists what you can enable.", slug)
 		case !o.Offered:
 			return fault.New(fault.CodeProviderNotFound, "")
 		}

@@ -77,6 +77,23 @@ func TestChoiceOfAProviderStaysWithoutEffect(t *testing.T) {
 	requireCode(t, err, fault.CodeProviderNotFound)
 }
 
+// A provider of the tenant's own is not enabled: the refusal says whose it is, and what to do. That of
+// another tenant is like none.
+func TestOwnProviderIsNotEnabled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.replace(t, r.tenant, provider("shop", "none"))
+	r.replace(t, r.other, provider("theirs", "none"))
+	refusal := func(slug string) string {
+		_, err := r.Enable(t.Context(), by(r.tenant), slug)
+		requireCode(t, err, fault.CodeProviderNotFound)
+		return fault.As(err).Message
+	}
+	require.Contains(t, refusal("shop"), "The one under this slug is your own")
+	require.Contains(t, refusal("shop"), "DELETE /v1/providers/shop")
+	require.Equal(t, refusal("none"), refusal("theirs"))
+}
+
 // The list reads little beside its page, however much the platform offers.
 func TestProvidersReadAPageOfALargePlatform(t *testing.T) {
 	t.Parallel()
