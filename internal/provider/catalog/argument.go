@@ -58,20 +58,33 @@ func argsOf(schema json.RawMessage) []string {
 	return args
 }
 
-// moves reports whether an argument is gone, or goes elsewhere than before. A body that is
+// moved is what happens to the places of arguments: one goes elsewhere, or one is gone and no other does.
+type moved string
+
+const (
+	stays     moved = ""
+	elsewhere moved = "moved"
+	gone      moved = "removed"
+)
+
+// moves returns whether an argument is gone, or goes elsewhere than before. A body that is
 // one argument, beside arguments that were there, may have members of their names.
-func moves(before, now map[string]argPlace) bool {
+func moves(before, now map[string]argPlace) moved {
 	for arg, place := range now {
 		if _, had := before[arg]; !had && len(before) > 0 && place.whole {
-			return true
+			return elsewhere
 		}
 	}
+	found := stays
 	for arg, place := range before {
-		if there, has := now[arg]; !has || there != place {
-			return true
+		switch there, has := now[arg]; {
+		case !has:
+			found = gone
+		case there != place:
+			return elsewhere
 		}
 	}
-	return false
+	return found
 }
 
 // choosesMethod reports whether frameworks take an argument for the method of the request.

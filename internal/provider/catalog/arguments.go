@@ -55,24 +55,19 @@ func untold(r argdiff.Result) string {
 	return ""
 }
 
-// argumentMessage says what would change about an argument; "" for a change of something else.
-func (c change) argumentMessage() string {
-	switch argdiff.Kind(c.What) {
-	case argdiff.Removed:
-		return fmt.Sprintf("the argument %s (%s) would be removed.", c.Pointer, c.Before)
-	case argdiff.Retyped:
-		return fmt.Sprintf("the argument %s is %s and would be %s.", c.Pointer, c.Before, c.After)
-	case argdiff.Required:
-		if c.Before == "" {
-			return fmt.Sprintf("the argument %s would be new (%s).", c.Pointer, c.After)
-		}
-		return fmt.Sprintf("the argument %s is %s and would be %s.", c.Pointer, c.Before, c.After)
-	case argdiff.Added:
-		return fmt.Sprintf("the argument %s would be new (%s).", c.Pointer, c.After)
-	case argdiff.Optional:
-		return fmt.Sprintf("the argument %s would no longer be required.", c.Pointer)
-	}
-	if c.What == whatSchema {
+// argumentMessage says what changes about an argument; "" for a change of something else.
+func (c change) argumentMessage(t tense) string {
+	the := "the argument " + c.Pointer
+	switch kind := argdiff.Kind(c.What); {
+	case kind == argdiff.Removed:
+		return the + " (" + c.Before + t.pick(") would be removed.", ") was removed.")
+	case kind == argdiff.Added, kind == argdiff.Required && c.Before == "":
+		return the + t.pick(" would be new (", " is new (") + c.After + ")."
+	case kind == argdiff.Retyped, kind == argdiff.Required:
+		return the + " " + t.from(c.Before, c.After)
+	case kind == argdiff.Optional:
+		return the + t.pick(" would no longer be required.", " is no longer required.")
+	case c.What == whatSchema:
 		return "the schema has " + c.After + "."
 	}
 	return ""

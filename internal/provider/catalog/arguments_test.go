@@ -31,7 +31,7 @@ func TestImportTellsWhatOfAVerbIsDifferent(t *testing.T) {
 	}
 	told := func(was known, d verb.Definition) (list []string) {
 		for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{d}).found {
-			list = append(list, c.message())
+			list = append(list, c.message(would))
 		}
 		return list
 	}

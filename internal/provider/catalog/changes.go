@@ -92,50 +92,76 @@ type change struct {
 	After   string `json:"after"`
 	// needsUser: a key may not do it.
 	needsUser bool
+	// gone: the argument is removed, and does not only go elsewhere.
+	gone bool
 }
 
-// message says what would change, for a refusal.
-func (c change) message() string {
+// tense says how a change is told of.
+type tense bool
+
+const (
+	would tense = false // by a preview or a refusal
+	did   tense = true  // by the report of an import that is stored
+)
+
+// pick returns the text for the tense.
+func (t tense) pick(would, did string) string {
+	if t {
+		return did
+	}
+	return would
+}
+
+// from tells of a value before and after.
+func (t tense) from(before, after string) string {
+	return t.pick("is ", "was ") + before + t.pick(" and would be ", " and is ") + after + "."
+}
+
+// message says what changes.
+func (c change) message(t tense) string {
 	where := ""
 	if c.Verb != "" {
 		where = fmt.Sprintf("%s (%s): ", c.Route, c.Verb)
 	}
-	if text := c.argumentMessage(); text != "" {
+	if text := c.argumentMessage(t); text != "" {
 		return where + text
 	}
 	switch c.What {
 	case "removed":
-		return where + "the operation would be removed."
+		return where + t.pick("the operation would be removed.", "the operation was removed.")
 	case "renamed":
 		return where + "the verb was " + c.Before + "."
 	case "argument":
-		return where + "an argument would go to another place of the request."
+		if c.gone {
+			return where + t.pick("an argument would be removed.", "an argument was removed.")
+		}
+		return where + t.pick("an argument would go to another place of the request.", "an argument goes to another place of the request.")
 	case "arguments":
 		return where + "the operation was removed, and its arguments were others."
 	case "mask":
-		return where + "a value that is masked would be shown."
+		return where + t.pick("a value that is masked would be shown.", "a value that was masked is shown.")
 	case "path":
 		return where + "an argument may have slashes, by which the operation could make the requests of others."
 	case "method":
 		return where + "an argument could choose another method."
 	case "platform":
-		return "The slug is that of a provider that the platform offers, or that it offered when the tenant chose it. The import would take its place."
+		return "The slug is that of a provider that the platform offers, or that it offered when the tenant chose it. The import " + t.pick("would take its place.", "took its place.")
 	case "rules":
-		return "The rules that stay with the provider would be others. A key only adds rules at their end, which make the risk high or hide operations."
+		return "The rules that stay with the provider " + t.pick("would be", "are") + " others. A key only adds rules at their end, which make the risk high or hide operations."
 	case "overlay":
-		return "The overlay that stays with the provider would be another. A key leaves it as it is."
+		return "The overlay that stays with the provider " + t.pick("would be", "is") + " another. A key leaves it as it is."
 	case "servers":
-		return "servers or server_variables that stay with the provider would be others."
+		return "servers or server_variables that stay with the provider " + t.pick("would be", "are") + " others."
 	case "comparison":
 		return "The document has too much to compare with what was before."
 	}
 	if c.Verb == "" || c.What == "server" || c.What == "domain" {
-		return fmt.Sprintf("%s%s is %s; the import changes it.", where, c.What, c.Before)
+		return where + c.What + t.pick(" is "+c.Before+"; the import changes it.", " was "+c.Before+"; the import changed it.")
 	}
 	if c.What == "auth" && c.Before == "" {
-		return where + "the operation would present " + c.After + ", and no other of the provider does."
+		return where + t.pick("the operation would present ", "the operation presents ") + c.After + ", and no other of the provider does."
 	}
-	return fmt.Sprintf("%s%s is %s and would be %s.", where, c.What, c.Before, c.After)
+	return where + c.What + " " + t.from(c.Before, c.After)
 }
 
 // path returns where the change is in the body of the import.
@@ -302,8 +328,9 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 	if was.normalized != v.normalized {
 		c.add("normalized", v, was.normalized, v.normalized, true)
 	}
-	if moves(was.places, v.places) {
+	if m := moves(was.places, v.places); m != stays {
 		c.add("argument", v, "", "", true)
+		c.found[len(c.found)-1].gone = m == gone
 	}
 	if was.removed && !c.sameForm(v, was.form) {
 		c.add("arguments", v, "", "", true)
@@ -436,7 +463,7 @@ func refused(changes []change) error {
 	f := fault.Newf(fault.CodeInsufficientPermissions, "An API key cannot make this import: %d changes need a user. "+
 		"The details name them. An owner or an admin imports the document with a JWT.", n)
 	for _, c := range changes[:min(n, maxChangesTold)] {
-		f.Details = append(f.Details, fault.Detail{Path: c.path(), Rule: c.What, Message: c.message()})
+		f.Details = append(f.Details, fault.Detail{Path: c.path(), Rule: c.What, Message: c.message(would)})
 	}
 	return f
 }

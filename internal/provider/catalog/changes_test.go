@@ -3,11 +3,13 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/argdiff"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/kernel/verb"
@@ -198,7 +200,7 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 			for _, c := range changes {
 				if c.needsUser {
 					got = append(got, c.What)
-					require.NotEmpty(t, c.message())
+					require.NotEmpty(t, c.message(would))
 				}
 			}
 			require.Equal(t, tt.want, got)
@@ -224,6 +226,60 @@ func planned(plan httpplan.Plan, args ...string) verb.Definition {
 	}
 	return verb.Definition{
 		Name: "pay", Domain: "shop", Risk: verb.RiskMedium, Operation: verb.Write, Idempotency: verb.IdempotencyNone, Plan: raw, Schema: schema,
+	}
+}
+
+// A removed argument is not said to go elsewhere.
+func TestArgumentThatIsRemovedIsSaidToBeRemoved(t *testing.T) {
+	t.Parallel()
+	param := func(in string, names ...string) (list []httpplan.Param) {
+		for _, n := range names {
+			list = append(list, httpplan.Param{Arg: n, In: in, Style: httpplan.StyleSimple})
+		}
+		return list
+	}
+	was := planned(httpplan.Plan{Params: param(httpplan.InHeader, "amount", "note")}, "amount", "note")
+	for name, tt := range map[string]struct {
+		now          verb.Definition
+		would, stood string
+	}{
+		"removed": {
+			planned(httpplan.Plan{Params: param(httpplan.InHeader, "amount")}, "amount"), "an argument would be removed.", "an argument was removed.",
+		},
+		"moved": {
+			planned(httpplan.Plan{Params: append(param(httpplan.InHeader, "note"), param(httpplan.InQuery, "amount")...)}, "amount", "note"),
+			"an argument would go to another place of the request.", "an argument goes to another place of the request.",
+		},
+		"one of each": {
+			planned(httpplan.Plan{Params: param(httpplan.InQuery, "amount")}, "amount"),
+			"an argument would go to another place of the request.", "an argument goes to another place of the request.",
+		},
+	} {
+		before := knew(was, false)
+		before.places = placesOf(was.Plan, argsOf(was.Schema))
+		found := compare(known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now}).found
+		at := slices.IndexFunc(found, func(c change) bool { return c.What == "argument" })
+		require.GreaterOrEqual(t, at, 0, name)
+		require.Contains(t, found[at].message(would), tt.would, name)
+		require.Contains(t, found[at].message(did), tt.stood, name)
+	}
+}
+
+// The report of an import that is stored says what was done, for each kind of change.
+func TestStoredImportIsToldOfAsDone(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{
+		"base_url", "auth", "domain", "rules", "overlay", "server", "servers", "platform", "removed", "renamed", "argument", "arguments", "mask", "method", "path",
+		"risk_level", "operation_type", "idempotency", "read_back", "normalized", "comparison", "schema",
+		string(argdiff.Removed), string(argdiff.Retyped), string(argdiff.Required), string(argdiff.Added), string(argdiff.Optional),
+	} {
+		for _, verb := range []string{"", "pay"} {
+			for _, before := range []string{"", "a"} {
+				c := change{What: what, Verb: verb, Route: "POST /pay", Pointer: "/x", Before: before, After: "b"}
+				require.NotRegexp(t, `would|the import changes`, c.message(did), what)
+				require.NotRegexp(t, ` was .* and is |changed it`, c.message(would), what)
+			}
+		}
 	}
 }
 
@@ -266,7 +322,7 @@ func TestImportByKeyMovesNoArgument(t *testing.T) {
 			was := known{exists: true, baseURL: shopURL, domain: "shop", verbs: []knownVerb{before}}
 			var got []string
 			for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop"}, []verb.Definition{tt.now}).found {
-				if require.NotEmpty(t, c.message()); c.needsUser {
+				if require.NotEmpty(t, c.message(would)); c.needsUser {
 					got = append(got, c.What)
 				}
 			}

@@ -106,8 +106,9 @@ type Change struct {
 	NeedsUser bool   `json:"needs_user"`
 }
 
-// notes completes what the importer said by what was before. verbs are those of the import.
-func (n Notes) complete(was known, verbs []verb.Definition, changes []change, most int) Notes {
+// complete returns what the importer said with what was before. verbs are those of the import, and told
+// says whether it is stored.
+func (n Notes) complete(was known, verbs []verb.Definition, changes []change, told tense, most int) Notes {
 	for _, d := range verbs {
 		if d.RiskBy != verb.ByName {
 			continue
@@ -121,7 +122,7 @@ func (n Notes) complete(was known, verbs []verb.Definition, changes []change, mo
 	for _, c := range changes[:min(len(changes), most)] {
 		n.Changes = append(n.Changes, Change{
 			What: c.What, Verb: c.Verb, Operation: string(c.Route), Pointer: argschema.Shorten(c.Pointer, maxNoteText), Before: argschema.Shorten(c.Before, maxNoteText), After: argschema.Shorten(c.After, maxNoteText),
-			Message: argschema.Shorten(c.message(), 3*maxNoteText), NeedsUser: c.needsUser,
+			Message: argschema.Shorten(c.message(told), 3*maxNoteText), NeedsUser: c.needsUser,
 		})
 	}
 	return n

@@ -87,9 +87,10 @@ func (s *Platform) store(ctx context.Context, in Import, judge func(needed int) 
 		}
 		compared := compare(was, p, verbs)
 		needed := compared.toAccept()
-		p.Notes = in.Provider.Notes.complete(was, verbs, compared.found, maxNotesShown)
-		if err := judge(needed); err != nil {
-			return err
+		refused := judge(needed)
+		p.Notes = in.Provider.Notes.complete(was, verbs, compared.found, tense(refused == nil), maxNotesShown)
+		if refused != nil {
+			return refused
 		}
 		stored, err := s.q.UpsertPlatformProvider(ctx, tx, dbsqlc.UpsertPlatformProviderParams{
 			Slug: arg.Slug, Name: arg.Name, Domain: arg.Domain, BaseUrl: arg.BaseUrl, AuthType: arg.AuthType, Auth: arg.Auth,

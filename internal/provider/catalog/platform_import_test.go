@@ -69,8 +69,12 @@ func TestPlatformImportRefusesChangesThatNobodyAccepted(t *testing.T) {
 			require.True(t, told.Notes.Changes[0].NeedsUser)
 			require.Equal(t, before, r.pageOf(t, r.tenant, catalog.Filter{}), "a refused import stores nothing")
 
-			_, err = p.Import(t.Context(), in, true)
+			stored, err := p.Import(t.Context(), in, true)
 			require.NoError(t, err)
+			require.Len(t, stored.Notes.Changes, len(told.Notes.Changes))
+			for _, c := range stored.Notes.Changes {
+				require.NotRegexp(t, `would|the import changes`, c.Message, "it is stored")
+			}
 			same, err := p.Import(t.Context(), in, false)
 			require.NoError(t, err, "what is stored is accepted")
 			require.Zero(t, same.Notes.ChangesTotal)

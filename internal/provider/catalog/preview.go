@@ -28,7 +28,7 @@ func (c *Catalog) Preview(ctx context.Context, who actor.Actor, in Import) (Prov
 			return err
 		}
 		said.Suggestions, said.SuggestionsTotal = st.Notes.Suggestions, st.Notes.SuggestionsTotal
-		st.Notes = said.complete(was, st.verbs, changes, maxNotesShown)
+		st.Notes = said.complete(was, st.verbs, changes, would, maxNotesShown)
 		st.Notes.quarantined(st.quarantine.marks, maxNotesShown)
 		return errPreviewed
 	})

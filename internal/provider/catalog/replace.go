@@ -120,7 +120,7 @@ func (c *Catalog) replace(ctx context.Context, tx pgx.Tx, who actor.Actor, st *s
 	if st.quarantine, err = c.quarantined(ctx, tx, who, st.Slug, &was, st.verbs, compared.diffs); err != nil {
 		return known{}, nil, err
 	}
-	st.Notes = st.Notes.complete(was, st.verbs, changes, maxNotesStored)
+	st.Notes = st.Notes.complete(was, st.verbs, changes, did, maxNotesStored)
 	st.Notes.quarantined(st.quarantine.marks, maxNotesStored)
 	if st.row.Report, err = json.Marshal(st.Notes); err != nil {
 		return known{}, nil, fmt.Errorf("catalog: encode the report: %w", err)

@@ -56,7 +56,7 @@ func TestImportByKeyChangesNoSecurity(t *testing.T) {
 			for _, c := range compare(known, Provider{BaseURL: shopURL, Domain: "shop", Auth: known.auth}, []verb.Definition{secured(tt.now)}).found {
 				got = append(got, c.What)
 				require.True(t, c.needsUser)
-				require.NotEmpty(t, c.message())
+				require.NotEmpty(t, c.message(would))
 			}
 			require.Equal(t, tt.want, got)
 		})
@@ -81,7 +81,7 @@ func TestImportByKeySendsSecretsToNoNewPlace(t *testing.T) {
 			var got []string
 			for _, c := range compare(was, Provider{BaseURL: shopURL, Domain: "shop", Auth: was.auth}, []verb.Definition{secured(tt.security)}).found {
 				got = append(got, c.What)
-				require.NotEmpty(t, c.message())
+				require.NotEmpty(t, c.message(would))
 			}
 			require.Equal(t, tt.want, got)
 		})

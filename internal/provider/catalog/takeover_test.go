@@ -57,6 +57,8 @@ func TestKeyTakesNoSlugOfAPlatformProviderThatTheTenantChose(t *testing.T) {
 			require.Equal(t, "/slug", details[0].Path)
 			p2 := r.replace(t, r.tenant, provider("crm", "none"), newVerb("find", "contacts", verb.RiskHigh))
 			require.Equal(t, 1, p2.Notes.ChangesTotal, "a user may")
+			require.Contains(t, p2.Notes.Changes[0].Message, "The import took its place.")
+			require.Contains(t, details[0].Message, "The import would take its place.")
 			_, err = r.Replace(t.Context(), r.key(), provider("crm", "none"), []verb.Definition{newVerb("find", "contacts", verb.RiskHigh)})
 			require.NoError(t, err, "it is the tenant's own now")
 		})
