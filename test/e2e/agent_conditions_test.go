@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"agentruntime/test/rig"
 )
 
 // printing are the answers of the scripted model to agents whose calls policies judge by what the agents are.
@@ -55,4 +57,46 @@ func TestPoliciesJudgeCallsByTheirAgent(t *testing.T) {
 		"verb": "gate:create_thing", "args": map[string]any{"id": "for Support"}, "metadata": map[string]any{"agent": map[string]any{"name": "Support"}},
 	})
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+}
+
+// A call that an agent makes for a goal has the mode goal, and no other. The calls of an agent of the mode
+// workflow_only are steps of its Map, which have no mode.
+func TestPoliciesJudgeCallsByTheModeOfTheirAgent(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	for mode, c := range map[string]struct {
+		id    string // of the thing that the agent makes
+		calls int    // about it, with the one that makes it
+		ask   func(*testing.T, *rig.Tenant)
+	}{
+		"goal": {"medlar", 2, func(t *testing.T, tenant *rig.Tenant) {
+			t.Helper()
+			_, goals, key := goalAgent(t, tenant, nil)
+			pursuedOf(t, key.Do(http.MethodPost, goals, goalOf("Make the medlar", criterion("seen", ""), criterion("made", ""))), http.StatusOK)
+		}},
+		"workflow_only": {"cup", 1, func(t *testing.T, tenant *rig.Tenant) {
+			t.Helper()
+			message, key := guided(t, tenant, guidedMap, nil)
+			for _, text := range []string{"A cup please", "large", "blue"} {
+				saidOf(t, key.Do(http.MethodPost, message, write(text, "s1"), "Prefer: wait=60"), http.StatusOK)
+			}
+		}},
+	} {
+		for _, blocked := range []string{"conversational", "workflow_only", "goal"} {
+			t.Run(mode+", blocked for "+blocked, func(t *testing.T) {
+				t.Parallel()
+				g, tenant := connected(t, s)
+				tenant.User.NewPolicy(t, map[string]any{
+					"name": blocked, "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}},
+					"conditions": []any{map[string]any{"field": "agent.executionMode", "operator": "equals", "value": blocked}}, "action": map[string]any{"type": "block"},
+				})
+				c.ask(t, tenant)
+				calls := c.calls
+				if mode == "goal" && blocked == "goal" {
+					calls--
+				}
+				require.Len(t, g.of(c.id), calls)
+			})
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/providererror"
 )
 
@@ -107,8 +108,9 @@ func TestRunThatIsClaimedAgainHasNoWordsOfBefore(t *testing.T) {
 	r := newRig(t)
 	r.must(r.do("refund", "one", `{}`))
 	r.admin(`UPDATE runs SET provider_error = 'unmistakable words'`)
+	r.policies(rule(governance.ActionRequireApproval, "refund"))
 	r.must(r.do("refund", "one", `{}`))
-	require.Equal(t, 1, r.count(`SELECT count(*) FROM runs WHERE attempt > 1`), "it is the same run again")
+	require.Equal(t, 1, r.count(`SELECT count(*) FROM runs WHERE attempt > 1 AND state = 'pending_approval'`), "the same run again, which has no end yet")
 	require.Zero(t, r.count(`SELECT count(*) FROM runs WHERE provider_error IS NOT NULL`))
 }
 
