@@ -1,0 +1,210 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"agentruntime/db"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/approval"
+	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/event"
+)
+
+// SealEdit implements desk.Subjects: what people decide about can be replaced as a whole. A masked
+// place that is left out keeps its value.
+func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subject string, args json.RawMessage) (string, error) {
+	e, l, err := s.ofSubject(ctx, tenant, subject)
+	if err != nil {
+		return "", err
+	}
+	before, err := l.load(stepmachine.Stored{ID: asked(subject)})
+	if err != nil {
+		return "", err
+	}
+	shown := masked(before)
+	if len(shown) > mostShown {
+		return "", fault.Invalid("/edited_args", "length", "The value is too large to be edited.")
+	}
+	restored, places, err := redact.Restore(before, shown, args)
+	if err != nil {
+		return "", fmt.Errorf("execution: restore masked values: %w", err)
+	}
+	if len(places) > 0 {
+		f := fault.New(fault.CodeInvalidArgs, "The edited value contains placeholders of masked values.")
+		for _, place := range places {
+			f.Details = append(f.Details, fault.Detail{Path: "/edited_args" + place, Rule: "placeholder", Message: "leave it out to keep its value, or set it again"})
+		}
+		return "", f
+	}
+	return l.key.Seal(saidPlace(e.TenantID, subject, datakey.MapEdit), restored), nil
+}
+
+// SealResponse implements desk.Subjects.
+func (s *Service) SealResponse(ctx context.Context, tenant uuid.UUID, subject string, response json.RawMessage) (string, error) {
+	_, l, err := s.ofSubject(ctx, tenant, subject)
+	if err != nil {
+		return "", err
+	}
+	return l.key.Seal(saidPlace(tenant, subject, datakey.MapResponse), response), nil
+}
+
+func (s *Service) ofSubject(ctx context.Context, tenant uuid.UUID, subject string) (e Execution, l *loader, err error) {
+	id, err := executionOfSubject(subject)
+	if err != nil {
+		return e, nil, fmt.Errorf("execution: subject of an approval: %w", err)
+	}
+	if e, err = s.read(ctx, tenant, id); err != nil {
+		return e, nil, err
+	}
+	l, err = s.loader(ctx, e, nil)
+	return e, l, err
+}
+
+// Count implements desk.Subjects: it counts a decision about a step in the rows. The workflow is
+// told by the desk, and otherwise by the sweeper.
+func (s *Service) Count(ctx context.Context, tenant uuid.UUID, subject string, decision uuid.UUID) (out flow.Decided, err error) {
+	e, l, err := s.ofSubject(ctx, tenant, subject)
+	if err != nil {
+		return out, err
+	}
+	err = s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+		c, err := approval.Open(ctx, tx, tenant, decision)
+		if err != nil {
+			return err
+		}
+		d := deciding{Counting: c, s: s, e: e, key: l.key}
+		if out, err = d.count(ctx, tx); err != nil || out.Code != "" {
+			return err
+		}
+		failpoint.Hit("in_map_count", e.ID)
+		return nil
+	})
+	switch {
+	case db.IsNoRows(err), db.IsNotChanged(err):
+		// The decision was withdrawn, or the approval was closed.
+		return flow.Decided{Code: fault.CodeApprovalNotPending}, nil
+	case err != nil:
+		return out, fmt.Errorf("execution: count a decision: %w", err)
+	}
+	failpoint.Hit("after_map_count", e.ID)
+	return out, nil
+}
+
+// deciding is a decision about a step while it is counted.
+type deciding struct {
+	*approval.Counting
+	s   *Service
+	e   Execution
+	key *datakey.Key
+}
+
+func (d *deciding) count(ctx context.Context, tx pgx.Tx) (out flow.Decided, err error) {
+	out.Closed = d.Asked.Status != governance.ApprovalPending
+	if d.Decision.Counted {
+		return out, nil
+	}
+	if out.Code = d.Refusal(d.s.d.Now()); out.Code != "" {
+		return out, nil
+	}
+	taken, err := d.Take(ctx, tx)
+	if err != nil || !taken {
+		out.Code = fault.CodeApprovalNotPending
+		return out, err
+	}
+	b := &db.Batch{}
+	switch {
+	case !d.Decision.Approve:
+		out.Closed = true
+		d.close(b, governance.ApprovalRejected, audit.ApprovalRejected, map[string]any{"reason": d.Decision.Reason})
+	case d.Decision.EditedArgs != "":
+		return d.edit(ctx, tx)
+	default:
+		out.Closed = d.approve(b)
+	}
+	return out, b.SendIn(ctx, tx)
+}
+
+// close queues the end of the approval by the decision.
+func (d *deciding) close(b *db.Batch, status governance.ApprovalStatus, action audit.Action, details map[string]any) {
+	approval.Close(b, d.e.TenantID, d.Asked.ID, approval.Closing{
+		Status: status, Reason: closedReason(status, d.Decision.Reason), By: d.Decision.By.UserID(), Tell: status != governance.ApprovalSuperseded,
+	})
+	outcome := status
+	if status == governance.ApprovalSuperseded {
+		outcome = ""
+	}
+	rec := recordOf(d.Decision.By, d.e, action, d.Asked.ID, outcome, details)
+	rec.Input = d.Asked.Args
+	audit.Queue(b, rec)
+	d.s.emitDecided(b, d.key, d.e, event.Decided{
+		ApprovalID: d.Asked.ID, Status: string(status), DecidedBy: d.Decision.By.String(), Reason: d.Decision.Reason, Edited: status == governance.ApprovalSuperseded,
+	})
+}
+
+func closedReason(status governance.ApprovalStatus, reason string) string {
+	switch status {
+	case governance.ApprovalSuperseded:
+		return "An approver edited the value."
+	case governance.ApprovalRejected:
+		return reason
+	default:
+		return ""
+	}
+}
+
+// approve queues what follows from an approval that was counted, and reports whether it was the
+// last one that is needed.
+func (d *deciding) approve(b *db.Batch) bool {
+	tally, enough := d.Asked.Tally()
+	details := map[string]any{"reason": d.Decision.Reason, "have": tally.Have, "need": tally.Need}
+	if !enough {
+		rec := recordOf(d.Decision.By, d.e, audit.ApprovalVoted, d.Asked.ID, "", details)
+		rec.Input = d.Asked.Args
+		audit.Queue(b, rec)
+		return false
+	}
+	d.close(b, governance.ApprovalApproved, audit.ApprovalApproved, details)
+	return true
+}
+
+// edit replaces what people decide about. Another approval asks about the new value, which its
+// author has approved.
+func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err error) {
+	value, err := d.key.Open(saidPlace(d.e.TenantID, d.Asked.About.ID, datakey.MapEdit), d.Decision.EditedArgs)
+	if err != nil {
+		return out, fmt.Errorf("execution: edited value: %w", err)
+	}
+	a := d.Asked
+	n := approval.New{
+		ID: approval.NewID(), Subject: a.About, Kind: a.Kind, Reason: a.Reason, Args: shownToPeople(value), Form: a.Form, Requester: a.Requester,
+		Requirements: a.Requirements, Edited: &approval.Edit{From: a.ID, By: d.Decision.By.ID}, ExpiresAt: a.ExpiresAt,
+	}
+	b := &db.Batch{}
+	d.close(b, governance.ApprovalSuperseded, audit.ApprovalEdited, map[string]any{"superseded_by": n.ID, "reason": d.Decision.Reason})
+	approval.Ask(b, n)
+	d.s.queueValue(b, d.key, d.e, asked(a.About.ID), stepmachine.Of(value))
+	d.s.emitRequested(b, d.key, d.e, n)
+	if err := b.SendIn(ctx, tx); err != nil {
+		return out, err
+	}
+	out.Closed = true
+	next, err := d.Carry(ctx, tx, n.ID)
+	if err != nil || next == nil {
+		return out, err
+	}
+	carried := deciding{Counting: next, s: d.s, e: d.e, key: d.key}
+	b = &db.Batch{}
+	carried.approve(b)
+	return out, b.SendIn(ctx, tx)
+}
