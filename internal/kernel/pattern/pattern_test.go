@@ -54,3 +54,20 @@ func TestDraftIsAnUpperBound(t *testing.T) {
 		require.Equal(t, p.Size()*11, p.Cost(10))
 	}
 }
+
+// What was built of an expression that is too large counts for those who add it up.
+func TestMeasureTellsWhatItHasBuilt(t *testing.T) {
+	t.Parallel()
+	size, err := pattern.Measure(`^[a-z]{2}$`, 100)
+	require.NoError(t, err)
+	require.Positive(t, size)
+	size, err = pattern.Measure(`a{900}b{900}`, 1500)
+	require.ErrorIs(t, err, pattern.ErrSize)
+	require.Greater(t, size, 1500)
+	size, err = pattern.Measure(strings.Repeat(`.{0,999}a`, 9), 1000)
+	require.ErrorIs(t, err, pattern.ErrSize)
+	require.Zero(t, size, "it was seen before anything was built")
+	size, err = pattern.Measure(`(`, 100)
+	require.ErrorIs(t, err, pattern.ErrSyntax)
+	require.Zero(t, size)
+}
