@@ -14,15 +14,17 @@ import (
 )
 
 // Canaries of values that only the caller of a Map may see: by their name, by a mark in the schema of
-// the verb, and by the tenant's list for arguments and results.
-type canariesOfMap struct{ password, locker, note, diagnosis string }
+// the verb, by the tenant's list for arguments and results, and as a secret that the tenant has stored.
+type canariesOfMap struct{ password, locker, note, diagnosis, token string }
 
-func (c canariesOfMap) all() []string { return []string{c.password, c.locker, c.note, c.diagnosis} }
+func (c canariesOfMap) all() []string {
+	return []string{c.password, c.locker, c.note, c.diagnosis, c.token}
+}
 
 // lockbox is a provider that answers with secrets.
 func lockbox(t *testing.T, tenant *rig.Tenant, secret canariesOfMap) {
 	t.Helper()
-	answer, err := json.Marshal(map[string]string{"id": "1", "password": secret.password, "diagnosis": secret.diagnosis})
+	answer, err := json.Marshal(map[string]string{"id": "1", "password": secret.password, "diagnosis": secret.diagnosis, "mood": "calm"})
 	require.NoError(t, err)
 	base := rig.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -36,14 +38,16 @@ func lockbox(t *testing.T, tenant *rig.Tenant, secret canariesOfMap) {
 		}},
 	)
 	doc = json.RawMessage(strings.ReplaceAll(string(doc), `"locker":{"type":"string"}`, `"locker":{"type":"string","x-sensitive":true}`))
-	tenant.Connect(t, "lockbox", base, doc, "bearer", map[string]string{"token": "lockbox-token"})
-	masks := []map[string]string{{"verb": "lockbox:*", "path": "result.diagnosis"}, {"verb": "lockbox:set_box", "path": "args.note"}}
+	tenant.Connect(t, "lockbox", base, doc, "bearer", map[string]string{"token": secret.token})
+	masks := []map[string]string{{"verb": "lockbox:*", "path": "result.diagnosis"}, {"verb": "lockbox:get_box", "path": "result.mood"}, {"verb": "lockbox:set_box", "path": "args.note"}}
 	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPut, "/v1/governance/masking", map[string]any{"paths": masks}).Status)
 }
 
 const (
 	maskedArgs   = `{"id":"1","password":"[masked]","locker":"[masked]","note":"[masked]"}`
-	maskedResult = `{"id":"1","password":"[masked]","diagnosis":"[masked]"}`
+	maskedResult = `{"id":"1","password":"[masked]","diagnosis":"[masked]","mood":"[masked]"}`
+	// maskedWrite is the same answer to the write, whose mood the tenant shows.
+	maskedWrite = `{"id":"1","password":"[masked]","diagnosis":"[masked]","mood":"calm"}`
 )
 
 // What steps get and give is masked like arguments and results of runs, wherever it is read. Only the
@@ -53,7 +57,7 @@ func TestStepsOfAMapAreShownMasked(t *testing.T) {
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
 		tenant := newTenant(s)
-		secret := canariesOfMap{"password-" + uuid.NewString(), "locker-" + uuid.NewString(), "note-" + uuid.NewString(), "diagnosis-" + uuid.NewString()}
+		secret := canariesOfMap{"password-" + uuid.NewString(), "locker-" + uuid.NewString(), "note-" + uuid.NewString(), "diagnosis-" + uuid.NewString(), "token-" + uuid.NewString()}
 		lockbox(t, tenant, secret)
 		trigger := publish(t, tenant, "Has secrets", `[
 			{"id":"seen","type":"verb","verb":"lockbox:get_box","args":{"id":"1"}},
@@ -69,10 +73,12 @@ func TestStepsOfAMapAreShownMasked(t *testing.T) {
 			require.JSONEq(t, `{"password":"[masked]"}`, string(read.Output))
 			require.JSONEq(t, maskedResult, string(read.step("seen").Output))
 			require.JSONEq(t, maskedArgs, string(read.step("made").Input))
-			require.JSONEq(t, maskedResult, string(read.step("made").Output))
+			require.JSONEq(t, maskedWrite, string(read.step("made").Output))
 			require.JSONEq(t, `{"password":"[masked]"}`, string(read.step("all").Output))
 
-			require.JSONEq(t, maskedArgs, string(secret.in(t, reader, dry).step("made").Input))
+			made := secret.in(t, reader, dry).step("made")
+			require.JSONEq(t, maskedArgs, string(made.Input))
+			require.JSONEq(t, maskedResult, string(made.Output), "it is what the read-back has read")
 			var set changeSet
 			reader.Do(http.MethodGet, dry+"/changes", nil).Data(t, &set)
 			require.Len(t, set.Changes, 1)
@@ -105,19 +111,53 @@ func TestStepsOfAMapAreShownMasked(t *testing.T) {
 
 		// An edited input is in the audit trail.
 		trigger = publish(t, tenant, "Fails first", `[
-			{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"const":true}},
+			{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"enum":[true,{"with":"`+secret.token+`"}]}},
 			{"id":"made","type":"verb","verb":"lockbox:set_box","args":{"id":"1"}},
 			{"id":"done","type":"transform","expr":"done"}]`)
 		path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"ready": false}})
-		mended := edits("check", true)
+		mended := edits("check", map[string]any{"with": secret.token})
 		mended["edits"].(map[string]any)["made"] = map[string]any{"id": "1", "password": secret.password, "locker": secret.locker, "note": secret.note}
 		mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/retry", mended, "Prefer: wait=60"), http.StatusOK)
 		require.JSONEq(t, maskedArgs, string(secret.in(t, tenant.User, path).step("made").Input))
 		trail := tenant.User.Do(http.MethodGet, "/v1/audit?action=map.retried", nil)
 		require.Contains(t, string(trail.Body), `"made":`)
+		require.Contains(t, string(trail.Body), `"check":{"with":"[masked]"}`)
 		for _, canary := range secret.all() {
 			require.NotContains(t, string(trail.Body), canary)
 		}
+	})
+}
+
+// What people decide about is shown without the secrets that the tenant has stored. An edit that
+// leaves one out keeps it.
+func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant := newTenant(s)
+		secret := canariesOfMap{"password-" + uuid.NewString(), "locker-" + uuid.NewString(), "note-" + uuid.NewString(), "diagnosis-" + uuid.NewString(), "token-" + uuid.NewString()}
+		lockbox(t, tenant, secret)
+		second, _ := tenant.User.NewUser(t, rig.Address(), "approver")
+		trigger := publish(t, tenant, "Asks with a secret", `[
+			{"id":"ask","type":"approval","title":"Go?","required":2,"payload":{"n":1,"with":"${trigger_data.with}"}},
+			{"id":"kept","type":"transform","expr":"${steps.ask.output.payload.with == trigger_data.with}"}]`)
+		body := map[string]any{"payload": map[string]any{"with": secret.token}}
+		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=0"), http.StatusAccepted)
+		path := "/v1/executions/" + one.ExecutionID
+		id := awaitAsking(t, tenant, path)
+		shown := func(id string, n string) {
+			a := tenant.User.Do(http.MethodGet, "/v1/approvals/"+id, nil)
+			require.NotContains(t, string(a.Body), secret.token)
+			var read decidedApproval
+			a.Data(t, &read)
+			require.JSONEq(t, `{"n":`+n+`,"with":"[masked]"}`, string(read.Args))
+		}
+		shown(id, "1")
+		edited := decide(t, tenant.User, id, "approve", map[string]any{"edited_args": map[string]any{"n": 2}})
+		shown(edited.ID, "2")
+		decide(t, second, edited.ID, "approve", nil)
+		require.Equal(t, "completed", ended(t, tenant, path).Status)
+		require.Equal(t, "true", string(ended(t, tenant, path).Output))
 	})
 }
 

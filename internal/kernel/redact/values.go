@@ -23,7 +23,7 @@ func Values(doc json.RawMessage, least, most int) []string {
 // MaskValues returns the document with each string value that is one of secrets hidden. The
 // rest stays byte for byte. A secret that is only a part of a value is not found.
 func MaskValues(doc json.RawMessage, secrets map[string]bool) json.RawMessage {
-	if len(secrets) == 0 {
+	if len(secrets) == 0 || len(doc) == 0 {
 		return doc
 	}
 	return Replace(doc, func(value string) string {

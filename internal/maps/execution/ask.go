@@ -94,8 +94,12 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 			return out, err
 		}
 	}
-	n := askingOf(e, in, shownToPeople(payload))
+	n := askingOf(e, in)
 	read, b := &db.Batch{}, &db.Batch{}
+	shown, err := s.queueShown(ctx, read, e.TenantID, payload)
+	if err != nil {
+		return out, err
+	}
 	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
 		return out, err
 	}
@@ -106,6 +110,7 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 			out.Closed = rows.Value[0].Status != string(governance.ApprovalPending)
 			return b, nil
 		}
+		n.Args = shown()
 		approval.Ask(b, n)
 		db.QueueExec(b, s.q.MapHasAsked, dbsqlc.MapHasAskedParams{TenantID: e.TenantID, ID: e.ID})
 		s.queueValue(b, key, e, asked(n.Subject.ID), stepmachine.Value{JSON: payload, Invented: in.Ask.Payload.Invented})
@@ -146,15 +151,15 @@ func (s *Service) titleOf(ctx context.Context, e Execution, title stepmachine.Va
 	return text, nil
 }
 
-// askingOf returns the approval that a step asks for.
-func askingOf(e Execution, in flow.MapAsk, args json.RawMessage) approval.New {
+// askingOf returns the approval that a step asks for, but for what people are shown.
+func askingOf(e Execution, in flow.MapAsk) approval.New {
 	rule := governance.DefaultApproval()
 	rule.Required, rule.SelfApproval = int32(in.Ask.Required), in.Ask.SelfApproval
 	if len(in.Ask.Approvers) > 0 {
 		rule.Approvers = in.Ask.Approvers
 	}
 	return approval.New{
-		ID: approval.NewID(), Kind: governance.ApprovalOfStep, Reason: redact.Text(in.Ask.Title), Args: args, Form: in.Ask.Form,
+		ID: approval.NewID(), Kind: governance.ApprovalOfStep, Reason: redact.Text(in.Ask.Title), Form: in.Ask.Form,
 		Subject: approval.Subject{
 			TenantID: e.TenantID, Type: approval.SubjectMapStep, ID: subjectOf(in.MapRef, in.Ask.Ref), Attempt: in.Attempt,
 			ExecutionID: e.ExecutionID, WorkflowID: in.Workflow,
@@ -163,12 +168,27 @@ func askingOf(e Execution, in flow.MapAsk, args json.RawMessage) approval.New {
 	}
 }
 
-// shownToPeople returns a value as an approval shows it.
-func shownToPeople(value json.RawMessage) json.RawMessage {
-	if shown := masked(value); len(shown) <= mostShown {
-		return shown
+// send sends a batch that may have no statements.
+func (s *Service) send(ctx context.Context, tenant uuid.UUID, b *db.Batch) error {
+	if b.Len() == 0 {
+		return nil
 	}
-	return mustJSON(map[string]int{"bytes": len(value)})
+	return s.d.DB.Send(ctx, tenant, b)
+}
+
+// queueShown adds what is asked before a value can be shown to people. The function returns what an
+// approval shows of it, once the batch is sent.
+func (s *Service) queueShown(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+	shown := masked(value)
+	if len(shown) > mostShown {
+		size := mustJSON(map[string]int{"bytes": len(value)})
+		return func() json.RawMessage { return size }, nil
+	}
+	own, err := s.d.Arguments.QueueOwn(ctx, b, tenant, shown)
+	if err != nil {
+		return nil, fmt.Errorf("execution: what people are shown: %w", err)
+	}
+	return own, nil
 }
 
 // actor is the Map as the one that acts.

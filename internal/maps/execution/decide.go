@@ -32,11 +32,18 @@ func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subject string
 	if err != nil {
 		return "", err
 	}
-	shown := masked(before)
-	if len(shown) > mostShown {
+	if len(masked(before)) > mostShown {
 		return "", fault.Invalid("/edited_args", "length", "The value is too large to be edited.")
 	}
-	restored, places, err := redact.Restore(before, shown, args)
+	b := &db.Batch{}
+	shown, err := s.queueShown(ctx, b, tenant, before)
+	if err != nil {
+		return "", err
+	}
+	if err := s.send(ctx, tenant, b); err != nil {
+		return "", fmt.Errorf("execution: what people were shown: %w", err)
+	}
+	restored, places, err := redact.Restore(before, shown(), args)
 	if err != nil {
 		return "", fmt.Errorf("execution: restore masked values: %w", err)
 	}
@@ -185,12 +192,21 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err e
 	if err != nil {
 		return out, fmt.Errorf("execution: edited value: %w", err)
 	}
-	a := d.Asked
+	a, b := d.Asked, &db.Batch{}
+	shown, err := d.s.queueShown(ctx, b, d.e.TenantID, value)
+	if err != nil {
+		return out, err
+	}
+	if b.Len() > 0 {
+		if err := b.SendIn(ctx, tx); err != nil {
+			return out, err
+		}
+	}
 	n := approval.New{
-		ID: approval.NewID(), Subject: a.About, Kind: a.Kind, Reason: a.Reason, Args: shownToPeople(value), Form: a.Form, Requester: a.Requester,
+		ID: approval.NewID(), Subject: a.About, Kind: a.Kind, Reason: a.Reason, Args: shown(), Form: a.Form, Requester: a.Requester,
 		Requirements: a.Requirements, Edited: &approval.Edit{From: a.ID, By: d.Decision.By.ID}, ExpiresAt: a.ExpiresAt,
 	}
-	b := &db.Batch{}
+	b = &db.Batch{}
 	d.close(b, governance.ApprovalSuperseded, audit.ApprovalEdited, map[string]any{"superseded_by": n.ID, "reason": d.Decision.Reason})
 	approval.Ask(b, n)
 	d.s.queueValue(b, d.key, d.e, asked(a.About.ID), stepmachine.Of(value))

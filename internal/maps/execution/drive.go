@@ -194,7 +194,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
 	}
-	shown, err := s.ShownOutput(ctx, Execution{TenantID: e.TenantID, MapID: e.MapID, Version: e.Version, Output: output})
+	shown, err := s.ShownOutput(ctx, Execution{TenantID: e.TenantID, MapID: e.MapID, Version: e.Version, DryRun: e.DryRun, Output: output})
 	if err != nil {
 		return flow.MapResult{}, err
 	}

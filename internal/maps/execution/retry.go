@@ -32,6 +32,9 @@ type Arguments interface {
 	// MaskCalls masks the texts of calls in place, like those of runs: by the schemas of the verbs, by
 	// the tenant's masks, and by the secrets that the tenant has stored.
 	MaskCalls(ctx context.Context, tenant uuid.UUID, calls []ShownCall)
+	// QueueOwn adds the question which texts of a value are secrets that the tenant has stored. The
+	// function returns the value without them once the batch is sent.
+	QueueOwn(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error)
 }
 
 // Retry says how a failed execution goes on.
@@ -217,7 +220,9 @@ func (s *Service) retryDetails(ctx context.Context, e Execution, attempt int32, 
 	if err != nil {
 		return nil, err
 	}
-	details["edits"] = s.maskEdits(ctx, e, v.Program.Definition(), r.Edits)
+	if details["edits"], err = s.maskEdits(ctx, e, v.Program.Definition(), r.Edits); err != nil {
+		return nil, err
+	}
 	return details, nil
 }
 

@@ -3,7 +3,9 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
+	"agentruntime/db"
 	"agentruntime/internal/kernel/mapdef"
 )
 
@@ -17,8 +19,12 @@ type ShownCall struct {
 	// Results names then.
 	Result  json.RawMessage
 	Results []ResultIn
-	// Before and After are what the read-back of the verb has read.
+	// Before and After are what the read-back of the verb has read. With DryRun, so may be Result.
 	Before, After json.RawMessage
+	DryRun        bool
+	// Values are of a step that makes no call: what it got and gave. Only secrets that the tenant has
+	// stored are hidden in them.
+	Values []json.RawMessage
 }
 
 // ResultIn says where in a value the result of a call may be.
@@ -29,14 +35,21 @@ type ResultIn struct {
 }
 
 // maskCalls masks what verb steps got and gave like the arguments and results of runs, and the
-// outputs of blocks, which have results in them.
+// outputs of blocks, which have results in them. In what others got and gave it hides secrets that the
+// tenant has stored.
 func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) error {
 	var calls []ShownCall
 	var of []int
 	for i, step := range steps {
-		if mayHaveResults(step.Type) && (step.Input != nil || step.Output != nil) {
-			calls, of = append(calls, ShownCall{Result: step.Output}), append(of, i)
+		switch {
+		case step.Input == nil && step.Output == nil:
+			continue
+		case mayHaveResults(step.Type):
+			calls = append(calls, ShownCall{Result: step.Output, DryRun: e.DryRun})
+		default:
+			calls = append(calls, ShownCall{Values: []json.RawMessage{step.Input, step.Output}})
 		}
+		of = append(of, i)
 	}
 	if len(calls) == 0 {
 		return nil
@@ -46,6 +59,9 @@ func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) erro
 		return err
 	}
 	for i := range calls {
+		if calls[i].Values != nil {
+			continue
+		}
 		step, of := v.Program.Step(steps[of[i]].Instance), &steps[of[i]]
 		if of.Type == string(mapdef.TypeVerb) {
 			calls[i].Args = of.Input
@@ -59,6 +75,10 @@ func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) erro
 	}
 	s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
 	for i, call := range calls {
+		if call.Values != nil {
+			steps[of[i]].Input, steps[of[i]].Output = call.Values[0], call.Values[1]
+			continue
+		}
 		steps[of[i]].Output = call.Result
 		if call.Args != nil {
 			steps[of[i]].Input = call.Args
@@ -86,7 +106,7 @@ func (s *Service) ShownOutput(ctx context.Context, e Execution) (json.RawMessage
 	if len(results) == 0 {
 		return shown, nil
 	}
-	calls := []ShownCall{{Result: shown, Results: results}}
+	calls := []ShownCall{{Result: shown, Results: results, DryRun: e.DryRun}}
 	s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
 	return calls[0].Result, nil
 }
@@ -147,7 +167,7 @@ func (s *Service) maskChanges(ctx context.Context, e Execution, changes []Change
 }
 
 // maskEdits returns edited inputs of steps as audit records have them.
-func (s *Service) maskEdits(ctx context.Context, e Execution, d *mapdef.Definition, edits map[string]json.RawMessage) map[string]json.RawMessage {
+func (s *Service) maskEdits(ctx context.Context, e Execution, d *mapdef.Definition, edits map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	out, verbs := map[string]json.RawMessage{}, verbsOf(d)
 	var ids []string
 	var calls []ShownCall
@@ -161,7 +181,19 @@ func (s *Service) maskEdits(ctx context.Context, e Execution, d *mapdef.Definiti
 	for i, id := range ids {
 		out[id] = calls[i].Args
 	}
-	return out
+	b := &db.Batch{}
+	own, err := s.d.Arguments.QueueOwn(ctx, b, e.TenantID, mustJSON(out))
+	if err == nil {
+		err = s.send(ctx, e.TenantID, b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("execution: secrets in edits: %w", err)
+	}
+	clear(out)
+	if err := json.Unmarshal(own(), &out); err != nil {
+		return nil, fmt.Errorf("execution: masked edits: %w", err)
+	}
+	return out, nil
 }
 
 // verbOf returns the verb that a step calls, "" for a step that calls none.

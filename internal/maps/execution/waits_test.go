@@ -131,6 +131,10 @@ func (nothing) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, e
 
 func (nothing) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) {}
 
+func (nothing) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+	return func() json.RawMessage { return value }, nil
+}
+
 func (nothing) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fault.Detail, error) {
 	return nil, nil
 }

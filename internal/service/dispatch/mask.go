@@ -104,6 +104,15 @@ func (d *Dispatcher) MaskOwn(ctx context.Context, tenant uuid.UUID, args json.Ra
 	return redact.MaskValues(args, all)
 }
 
+// QueueOwn implements execution.Arguments.
+func (d *Dispatcher) QueueOwn(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+	secrets, err := d.queueSecrets(ctx, b, tenant, value)
+	if err != nil {
+		return nil, err
+	}
+	return func() json.RawMessage { return redact.MaskValues(value, secrets()) }, nil
+}
+
 func ownCandidates(args json.RawMessage) []string {
 	return redact.Values(args, vault.LeastOwn, vault.MostOwn)
 }

@@ -48,8 +48,15 @@ func (d *Dispatcher) callMasks(ctx context.Context, tenant uuid.UUID, calls []ex
 		if name, err := verb.Parse(c.Verb); err == nil {
 			names[name] = true
 		}
-		if c.Args != nil {
-			args = append(args, c.Args)
+		for _, r := range c.Results {
+			if name, err := verb.Parse(r.Verb); err == nil && c.DryRun {
+				names[name] = true
+			}
+		}
+		for _, text := range append(slices.Clone(c.Values), c.Args) {
+			if text != nil {
+				args = append(args, text)
+			}
 		}
 	}
 	all, err := json.Marshal(args)
@@ -83,37 +90,62 @@ func (d *Dispatcher) callMasks(ctx context.Context, tenant uuid.UUID, calls []ex
 // names and by the tenant's masks. What its read-back has read is masked whole: nobody knows by which
 // verb it was read.
 func (m *callMasks) mask(c *execution.ShownCall) {
+	if c.Values != nil {
+		m.maskValues(c.Values)
+		return
+	}
 	name, err := verb.Parse(c.Verb)
 	masks := m.masks
 	if err != nil {
 		masks = policy.MaskAll()
 	}
-	masker, probed := redact.NewMasker(nil), redact.NewMasker(nil)
-	known := m.artefacts[name]
-	if known != nil {
+	masker := redact.NewMasker(nil)
+	if known := m.artefacts[name]; known != nil {
 		masker = known.masker
 	}
-	if known != nil && known.head.ReadBack != nil {
-		read := verb.Name{Provider: name.Provider, Verb: known.head.ReadBack.Verb}
-		probed = probed.Also(masks.Paths(policy.PartResult, read)...)
-	} else {
-		probed = probed.Also(policy.MaskAll().Paths(policy.PartResult, name)...)
+	probed, is := m.probed(name)
+	if !is {
+		probed = policy.MaskAll().Paths(policy.PartResult, name)
+	}
+	results := c.Results
+	if results == nil {
+		results = []execution.ResultIn{{Verb: c.Verb}}
 	}
 	hide := func(by *redact.Masker, text *json.RawMessage) {
 		*text = redact.MaskValues(masked(by, *text), m.secrets)
 	}
+	by := redact.NewMasker(nil)
 	hide(masker.Also(masks.Paths(policy.PartArgs, name)...), &c.Args)
-	if c.Results == nil {
-		hide(redact.NewMasker(nil).Also(masks.Paths(policy.PartResult, name)...), &c.Result)
-	} else {
-		hide(redact.NewMasker(nil).Also(m.within(c.Results)...), &c.Result)
-	}
-	hide(probed, &c.Before)
-	hide(probed, &c.After)
+	hide(by.Also(m.within(results, c.DryRun)...), &c.Result)
+	hide(by.Also(probed...), &c.Before)
+	hide(by.Also(probed...), &c.After)
 }
 
-// within returns the paths of what is masked in a value that has results of calls in it.
-func (m *callMasks) within(results []execution.ResultIn) (paths [][]string) {
+// maskValues hides the secrets that the tenant has stored in values of no call. Where those are not
+// known, nothing of the values is shown.
+func (m *callMasks) maskValues(values []json.RawMessage) {
+	for i, value := range values {
+		if m.artefacts == nil {
+			value = masked(redact.NewMasker(nil).Also(policy.MaskAll().Paths(policy.PartArgs, verb.Name{})...), value)
+		}
+		values[i] = redact.MaskValues(value, m.secrets)
+	}
+}
+
+// probed returns the paths of what is masked in what the read-back of a verb reads, and whether the
+// verb has one.
+func (m *callMasks) probed(name verb.Name) (paths [][]string, is bool) {
+	known := m.artefacts[name]
+	if known == nil || known.head.ReadBack == nil {
+		return nil, false
+	}
+	read := verb.Name{Provider: name.Provider, Verb: known.head.ReadBack.Verb}
+	return m.masks.Paths(policy.PartResult, read), true
+}
+
+// within returns the paths of what is masked in a value that has results of calls in it. In a dry run
+// the result of a write is what its read-back has read.
+func (m *callMasks) within(results []execution.ResultIn, dryRun bool) (paths [][]string) {
 	seen := map[execution.ResultIn]bool{}
 	for _, r := range results {
 		if seen[r] {
@@ -122,10 +154,14 @@ func (m *callMasks) within(results []execution.ResultIn) (paths [][]string) {
 		seen[r] = true
 		name, err := verb.Parse(r.Verb)
 		masks := m.masks
-		if err != nil {
+		if err != nil || dryRun && m.artefacts[name] == nil {
 			masks = policy.MaskAll()
 		}
-		for _, path := range masks.Paths(policy.PartResult, name) {
+		all := masks.Paths(policy.PartResult, name)
+		if probed, _ := m.probed(name); dryRun {
+			all = append(all, probed...)
+		}
+		for _, path := range all {
 			paths = append(paths, append(slices.Repeat([]string{redact.AnyName}, r.Deep), path...))
 		}
 	}

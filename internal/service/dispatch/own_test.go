@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
@@ -34,9 +35,18 @@ func (w *tools) shown(t *testing.T, args string) []string {
 	require.NoError(t, err)
 	texts := w.Mask(t.Context(), w.by.TenantID, name, run.Texts{Args: json.RawMessage(args)})
 	gone := w.Mask(t.Context(), w.by.TenantID, verb.Name{Provider: "gone", Verb: "say"}, run.Texts{Args: json.RawMessage(args)})
-	steps := []execution.ShownCall{{Verb: "tools:say", Args: json.RawMessage(args)}, {Verb: "gone:say", Args: json.RawMessage(args)}}
+	steps := []execution.ShownCall{{Verb: "tools:say", Args: json.RawMessage(args)}, {Verb: "gone:say", Args: json.RawMessage(args)}, {Values: []json.RawMessage{json.RawMessage(args), nil}}}
 	w.MaskCalls(t.Context(), w.by.TenantID, steps)
+	b := &db.Batch{}
+	own, err := w.QueueOwn(t.Context(), b, w.by.TenantID, json.RawMessage(args))
+	require.NoError(t, err)
+	if b.Len() > 0 {
+		require.NoError(t, w.db.Send(t.Context(), w.by.TenantID, b))
+	}
+	require.Nil(t, steps[2].Values[1])
+	require.Nil(t, steps[0].Before)
 	return []string{
+		string(own()), string(steps[2].Values[0]),
 		string(target.Mask(json.RawMessage(args))), string(call.Preview(json.RawMessage(args))), string(texts.Args), string(gone.Args),
 		string(w.MaskOwn(t.Context(), w.by.TenantID, json.RawMessage(args))), string(steps[0].Args), string(steps[1].Args),
 	}
@@ -143,6 +153,9 @@ func TestCallsOfAnUnknownVerbAreMaskedWhole(t *testing.T) {
 	closed := shown("tools:say")
 	require.JSONEq(t, whole, string(closed.Args))
 	require.JSONEq(t, whole, string(closed.Result))
+	calls := []execution.ShownCall{{Values: []json.RawMessage{text}}}
+	w.MaskCalls(t.Context(), w.by.TenantID, calls)
+	require.JSONEq(t, whole, string(calls[0].Values[0]), "nobody knows which values are secrets")
 }
 
 func TestOwnSecretsUnknownMaskWhatMayBeOne(t *testing.T) {

@@ -53,6 +53,10 @@ func (*stubs) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, er
 
 func (*stubs) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) {}
 
+func (*stubs) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+	return func() json.RawMessage { return value }, nil
+}
+
 func (*stubs) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fault.Detail, error) {
 	return nil, nil
 }
