@@ -29,8 +29,8 @@ const (
 	oneFetchTime  = 15 * time.Second
 	// maxSmallFetched is how many bytes may come without a turn of the large ones.
 	maxSmallFetched = 1 << 20
-	// largeFetchTime bounds a large document with its files once it has that turn. It is short: a
-	// server that sends slowly keeps the turn from others.
+	// largeFetchTime bounds the requests for a large document with its files once it has that turn. It is
+	// short: a server that sends slowly keeps the turn from others.
 	largeFetchTime = 10 * time.Second
 	maxRedirects   = 3 // of the document itself
 )
@@ -117,8 +117,8 @@ func (s *Service) Fetch(ctx context.Context, who actor.Actor, raw string, room f
 		return Fetched{}, err
 	}
 	defer free()
-	f := &fetching{service: s, who: who, room: room, left: maxSmallFetched, tooMuch: errNotSmall}
-	got, err := f.within(ctx, at, s.fetches.time)
+	f := &fetching{service: s, who: who, room: room, left: maxSmallFetched, tooMuch: errNotSmall, time: s.fetches.time}
+	got, err := f.whole(ctx, at)
 	if !errors.Is(err, errNotSmall) {
 		return got, err
 	}
@@ -128,13 +128,14 @@ func (s *Service) Fetch(ctx context.Context, who actor.Actor, raw string, room f
 	}
 	defer freeLarge()
 	defer s.large.frugal()()
-	f = &fetching{service: s, who: who, room: room, left: maxFetched, tooMuch: errTooMuch}
-	return f.within(ctx, at, s.fetches.largeTime)
+	f = &fetching{service: s, who: who, room: room, left: maxFetched, tooMuch: errTooMuch, time: s.fetches.largeTime}
+	return f.whole(ctx, at)
 }
 
-// within is all in so much time.
-func (f *fetching) within(ctx context.Context, at *url.URL, most time.Duration) (Fetched, error) {
-	limited, stop := context.WithTimeout(ctx, most)
+// whole is all, with an error for the caller where it takes too long. Its turns may take turnWait
+// together: meanwhile it keeps its place among what is fetched.
+func (f *fetching) whole(ctx context.Context, at *url.URL) (Fetched, error) {
+	limited, stop := context.WithTimeout(ctx, f.time+turnWait)
 	defer stop()
 	f.files, f.addresses, f.absent = map[string][]byte{}, map[string]string{}, map[string]string{}
 	f.most = f.left
@@ -150,9 +151,25 @@ func (f *fetching) within(ctx context.Context, at *url.URL, most time.Duration) 
 	return Fetched{}, err
 }
 
+// fromServer makes requests within the time that is left. What else a document needs, as the turns in
+// which it is read, is not the server's time.
+func (f *fetching) fromServer(ctx context.Context, do func(ctx context.Context) error) error {
+	limited, stop := context.WithTimeout(ctx, f.time)
+	defer stop()
+	began := time.Now()
+	err := do(limited)
+	f.time -= time.Since(began)
+	return err
+}
+
 // all fetches the document and its files.
 func (f *fetching) all(ctx context.Context, at *url.URL) (Fetched, error) {
-	root, body, err := f.document(ctx, at)
+	var root *url.URL
+	var body []byte
+	err := f.fromServer(ctx, func(ctx context.Context) (err error) {
+		root, body, err = f.document(ctx, at)
+		return err
+	})
 	if err != nil {
 		return Fetched{}, err
 	}
@@ -186,8 +203,9 @@ type fetching struct {
 	service   *Service
 	who       actor.Actor
 	room      func(size int64) error
-	most      int   // bytes
-	tooMuch   error // where more come
+	most      int           // bytes
+	tooMuch   error         // where more come
+	time      time.Duration // that requests may still take
 	origin    string
 	refers    bool              // it refers to files, of whatever host
 	addresses map[string]string // of files within the origin, by name
@@ -236,7 +254,7 @@ func refusedFetch(err error) error {
 // follow fetches what is referred to, level by level.
 func (f *fetching) follow(ctx context.Context, names []string) error {
 	for len(names) > 0 {
-		if err := f.getAll(ctx, names); err != nil {
+		if err := f.fromServer(ctx, func(ctx context.Context) error { return f.getAll(ctx, names) }); err != nil {
 			return err
 		}
 		var next []string
