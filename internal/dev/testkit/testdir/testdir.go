@@ -49,7 +49,30 @@ func Make() (string, error) {
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // secrets in it are files of mode 0600
 		return "", fmt.Errorf("testdir: %w", err)
 	}
-	return dir, nil
+	return dir, hold(dir)
+}
+
+// hold locks a directory until this process ends. Its id says nothing in another container that has the
+// same memory.
+func hold(dir string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Flock(fd, unix.LOCK_SH)
+	}
+	if err != nil {
+		return fmt.Errorf("testdir: hold %s: %w", dir, err)
+	}
+	return nil
+}
+
+// isHeld reports whether a process holds the directory.
+func isHeld(dir string) bool {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return true // it is not ours to remove
+	}
+	defer unix.Close(fd)
+	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil
 }
 
 // parent is memory, or empty for the system's directory of temporary files.
@@ -69,7 +92,7 @@ func removeLeft(parent string) {
 	dirs, _ := filepath.Glob(filepath.Join(parent, memoryPrefix+"*")) // the only error is a bad pattern
 	for _, dir := range dirs {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), memoryPrefix), "-")
-		if n, err := strconv.Atoi(pid); err == nil && errors.Is(syscall.Kill(n, 0), syscall.ESRCH) {
+		if n, err := strconv.Atoi(pid); err == nil && errors.Is(syscall.Kill(n, 0), syscall.ESRCH) && !isHeld(dir) {
 			_ = os.RemoveAll(dir)
 		}
 	}
