@@ -10,7 +10,9 @@ import (
 
 // Version is the version of this machine. A state has that of the machine that made it, and
 // only goes on with the same. A change of what a stored state leads to is a new version. The
-// old one then moves to a package of its own, for as long as executions have it.
+// old one then moves to a package of its own, for as long as executions have it. A mend of what no
+// execution can rely on keeps the version, as that of texts beyond 32 KiB did, which were taken
+// for empty ones.
 const Version = 1
 
 // Machine is one version of the step machine. All versions take the same events and return the
