@@ -49,24 +49,24 @@ func Make() (string, error) {
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // secrets in it are files of mode 0600
 		return "", fmt.Errorf("testdir: %w", err)
 	}
-	return dir, hold(dir)
+	return dir, lock(dir)
 }
 
-// hold locks a directory until this process ends. Its id says nothing in another container that has the
+// lock locks a directory until this process ends. Its id says nothing in another container that has the
 // same memory.
-func hold(dir string) error {
+func lock(dir string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		err = unix.Flock(fd, unix.LOCK_SH)
 	}
 	if err != nil {
-		return fmt.Errorf("testdir: hold %s: %w", dir, err)
+		return fmt.Errorf("testdir: lock %s: %w", dir, err)
 	}
 	return nil
 }
 
-// isHeld reports whether a process holds the directory.
-func isHeld(dir string) bool {
+// isLocked reports whether a process has locked the directory.
+func isLocked(dir string) bool {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return true // it is not ours to remove
@@ -92,7 +92,7 @@ func removeLeft(parent string) {
 	dirs, _ := filepath.Glob(filepath.Join(parent, memoryPrefix+"*")) // the only error is a bad pattern
 	for _, dir := range dirs {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), memoryPrefix), "-")
-		if n, err := strconv.Atoi(pid); err == nil && errors.Is(syscall.Kill(n, 0), syscall.ESRCH) && !isHeld(dir) {
+		if n, err := strconv.Atoi(pid); err == nil && errors.Is(syscall.Kill(n, 0), syscall.ESRCH) && !isLocked(dir) {
 			_ = os.RemoveAll(dir)
 		}
 	}

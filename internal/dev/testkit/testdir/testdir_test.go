@@ -22,7 +22,7 @@ func TestWhatKilledProcessesLeftIsRemoved(t *testing.T) {
 	for _, dir := range []string{left, used, elsewhere, other} {
 		require.NoError(t, os.Mkdir(dir, 0o700))
 	}
-	require.NoError(t, hold(elsewhere))
+	require.NoError(t, lock(elsewhere))
 	removeLeft(parent)
 	require.NoDirExists(t, left)
 	require.DirExists(t, used)
