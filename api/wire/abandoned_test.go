@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -30,7 +31,7 @@ func TestCallerWhoDisconnectsIsLoggedAs499(t *testing.T) {
 	}{
 		"a caller who leaves":                   {true, fmt.Errorf("read a row: %w", context.Canceled), 499, "INFO"},
 		"a failure of ours that is a cancel":    {false, fmt.Errorf("read a row: %w", context.Canceled), 500, "ERROR"},
-		"a failure while the caller leaves":     {true, fmt.Errorf("disk full"), 500, "ERROR"},
+		"a failure while the caller leaves":     {true, errors.New("disk full"), 500, "ERROR"},
 		"a refusal that a caller does not read": {true, fault.New(fault.CodeNotFound, ""), 404, "INFO"},
 	} {
 		t.Run(name, func(t *testing.T) {

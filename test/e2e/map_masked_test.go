@@ -145,7 +145,7 @@ func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
 		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=0"), http.StatusAccepted)
 		path := "/v1/executions/" + one.ExecutionID
 		id := awaitAsking(t, tenant, path)
-		shown := func(id string, n string) {
+		shown := func(id, n string) {
 			a := tenant.User.Do(http.MethodGet, "/v1/approvals/"+id, nil)
 			require.NotContains(t, string(a.Body), secret.token)
 			var read decidedApproval

@@ -22,14 +22,14 @@ func TestMemoryOfACallIsAMultipleOfItsArguments(t *testing.T) { //nolint:paralle
 	for i := range 8000 {
 		fmt.Fprintf(&members, `,"%x":0`, i)
 	}
-	for name, args := range map[string]string{
+	for name, args := range map[string]string{ //nolint:paralleltest // as above
 		"numbers": `{"amount":5,"a":[0` + strings.Repeat(",0", 30_000) + `]}`,
 		"objects": `{"amount":5,"a":[{}` + strings.Repeat(",{}", 20_000) + `]}`,
 		"arrays":  `{"amount":5,"a":[[]` + strings.Repeat(",[]", 20_000) + `]}`,
 		"commas":  `{"amount":5,"a":"` + strings.Repeat(",", 60_000) + `","b":[` + strings.Repeat("1,", 40) + `1]}`,
 		"members": `{"amount":5` + members.String() + `}`,
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
 			c := benchmarkCall(args)
 			c.Masked = func() json.RawMessage { shown, _ := mask.Mask(json.RawMessage(args)); return shown }
 			var before, after runtime.MemStats

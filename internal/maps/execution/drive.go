@@ -170,16 +170,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
 		return flow.MapResult{}, err
 	}
-	p := dbsqlc.FinishMapParams{
-		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Seq + len(in.Commands)),
-		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Wrote: in.Wrote, OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
-	}
-	if f.Status == stepmachine.StatusCompleted {
-		p.Output = sealOptional(key, e.place(datakey.MapOutput), output)
-	}
-	if f.Status == stepmachine.StatusFailed {
-		p.State = sealOptional(key, e.place(datakey.MapState), in.State)
-	}
+	p := s.finishParams(key, e, in, f, output)
 	failpoint.Hit("before_map_finish", e.ID)
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
@@ -226,6 +217,21 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	}
 	s.tellEnd(now)
 	return flow.MapResult{Status: f.Status}, nil
+}
+
+// finishParams returns the row of an execution that ends.
+func (s *Service) finishParams(key *datakey.Key, e Execution, in flow.MapFinish, f stepmachine.Finish, output json.RawMessage) dbsqlc.FinishMapParams {
+	p := dbsqlc.FinishMapParams{
+		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Seq + len(in.Commands)),
+		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Wrote: in.Wrote, OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
+	}
+	if f.Status == stepmachine.StatusCompleted {
+		p.Output = sealOptional(key, e.place(datakey.MapOutput), output)
+	}
+	if f.Status == stepmachine.StatusFailed {
+		p.State = sealOptional(key, e.place(datakey.MapState), in.State)
+	}
+	return p
 }
 
 // failureOf returns the error of an end as it is stored; nil where there is none.

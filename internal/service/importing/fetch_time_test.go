@@ -25,7 +25,9 @@ func TestTimeOfAServerIsThatOfRequests(t *testing.T) {
 			})
 		}
 		require.NoError(t, lasts(6*time.Second))
-		time.Sleep(time.Hour) // of the bubble: a turn is waited for
+		turn, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		<-turn.Done() // a turn is waited for
 		require.NoError(t, lasts(3*time.Second))
 		require.ErrorIs(t, lasts(2*time.Second), context.DeadlineExceeded)
 		require.ErrorIs(t, lasts(time.Nanosecond), context.DeadlineExceeded)
