@@ -17,8 +17,8 @@ import (
 // middle of a body. It is the other end of internal/dev/failpoint. It stops a call only at
 // the point that is armed for this call, so no call takes another's place.
 type gate struct {
-	// callOf returns the call that a run belongs to, "" where that cannot be read.
-	callOf func(ctx context.Context, run string) string
+	// callOf returns the call that a run at the point belongs to, "" where that cannot be read.
+	callOf func(ctx context.Context, point, run string) string
 
 	mu sync.Mutex
 	// armed are the stops to make, and the how manieth time that the call comes there it is stopped.
@@ -108,14 +108,14 @@ func (g *gate) waitsAt(point string) bool {
 func (g *gate) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	point := r.URL.Query().Get("point")
 	if g.waitsAt(point) {
-		g.pass(r.Context(), point, g.callOf(r.Context(), r.URL.Query().Get("run")))
+		g.pass(r.Context(), point, g.callOf(r.Context(), point, r.URL.Query().Get("run")))
 	}
 }
 
 // callInDatabase reads whose run it is: the workflow's that makes it as a step, otherwise
 // the caller's by its execution id. For an execution of a Map it is that itself.
-func callInDatabase(url string) func(context.Context, string) string {
-	return func(ctx context.Context, run string) (call string) {
+func callInDatabase(url string) func(ctx context.Context, point, run string) string {
+	return func(ctx context.Context, _, run string) (call string) {
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
 			return "" // the database was killed, and with it all that is to be stopped

@@ -150,6 +150,16 @@ func (e *makers) inOrder(id string) []string {
 	return slices.Clone(e.order[id])
 }
 
+// last returns what the id has made last for the first time, "" for nothing yet.
+func (e *makers) last(id string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if made := e.order[id]; len(made) > 0 {
+		return made[len(made)-1]
+	}
+	return ""
+}
+
 // of returns what the id has made, each n as often as it was made, in order.
 func (e *makers) of(id string) []string {
 	e.mu.Lock()
@@ -177,49 +187,6 @@ type mapDriver struct {
 	// plain is the trace of an execution that nothing happened to, and boundaries where it came by.
 	plain      mapTrace
 	boundaries []boundary
-}
-
-// boundary is a place in an execution where a kill can fall.
-type boundary struct {
-	// point is a failpoint, inRequest and inResponse in the provider, or waits.
-	point string
-	// at is the place in the execution, after its session: "/sub" for what the other Map does, then
-	// "|" and the path of a call, the n of a call at the provider, or the id of the step that waits.
-	at string
-	// nth is how often the execution came by, this time included.
-	nth int
-}
-
-// waits is the point of an execution that waits in a step.
-const waits = "waits"
-
-func (b boundary) String() string { return fmt.Sprintf("%s%s#%d", b.point, b.at, b.nth) }
-
-// The kinds of boundaries.
-const (
-	kindCall     = "call"
-	kindWait     = "wait"
-	kindApproval = "approval"
-	kindSub      = "sub-Map"
-	kindContinue = "continue"
-	kindOther    = "other"
-)
-
-func (b boundary) kind() string {
-	switch {
-	case b.point == "map_begin" && b.nth > 1:
-		return kindContinue
-	case strings.HasPrefix(b.at, "/sub"), b.at == "|s8", b.at == "|8":
-		return kindSub
-	case strings.Contains(b.point, "map_ask"), strings.Contains(b.point, "map_count"), b.at == "|s10":
-		return kindApproval
-	case b.point == waits:
-		return kindWait
-	case b.at != "|":
-		return kindCall
-	default:
-		return kindOther
-	}
 }
 
 // mapTrace is what each step of an execution has done, by its path; those of the other Map begin
@@ -305,68 +272,18 @@ func (d *mapDriver) mapID(trigger string) string {
 }
 
 // stepInDatabase names what a failpoint is about: the session of the execution, "/sub" where
-// another one has started it, and the step that makes a call.
-func (c *mapCourt) stepInDatabase(ctx context.Context, id string) (call string) {
+// another one has started it, and the step that makes a call, or what was written before a point of
+// repeats.
+func (c *mapCourt) stepInDatabase(ctx context.Context, point, id string) (call string) {
 	if c.db.QueryRow(ctx, `SELECT m.session_id || CASE WHEN m.depth > 0 THEN '/sub' ELSE '' END || '|' || coalesce(r.step, '')
 		FROM map_executions m LEFT JOIN runs r ON r.id = $1 AND r.parent_id = m.execution_id AND r.tenant_id = m.tenant_id
 		WHERE m.id = $1 OR r.id = $1`, id).Scan(&call) != nil {
 		return "" // it is about something else; or the database was killed, and with it all that is to be stopped
 	}
+	if repeats(point) {
+		call += "@" + c.effects.last(call[:strings.IndexAny(call, "/|")])
+	}
 	return call
-}
-
-// plains is how many executions of each driver nothing happens to. How often one writes and looks
-// depends on how much time it gets, so kills fall where all of these came by.
-const plains = 8
-
-// requirePlain runs Maps of each driver that nothing happens to. Their trace is that of all others, and
-// where they come by, kills fall. The others run beside them.
-func (c *mapCourt) requirePlain(others ...*trial) {
-	c.t.Helper()
-	heard := c.gate.listen()
-	var trials []*trial
-	for _, d := range c.drivers {
-		for range plains {
-			trials = append(trials, c.newTrial(d, boundary{}))
-		}
-	}
-	began := time.Now()
-	c.follow(append(others, trials...)...)
-	passed := heard()
-	for _, tr := range trials {
-		c.inspectTrial(tr)
-		require.Empty(c.t, tr.broken)
-		require.Equal(c.t, tr.driver.story.ends, tr.end.Status)
-		met := tr.met(passed)
-		if d := tr.driver; d.plain == nil {
-			d.plain, d.boundaries = tr.trace, met
-		} else {
-			d.boundaries = slices.DeleteFunc(d.boundaries, func(b boundary) bool { return !slices.Contains(met, b) })
-		}
-	}
-	for _, d := range c.drivers {
-		if d.story.after != "" {
-			last := slices.Index(d.boundaries, boundary{inResponse, "|" + d.story.after, 1})
-			require.GreaterOrEqual(c.t, last, 0)
-			d.boundaries = d.boundaries[last+1:]
-		}
-		for _, step := range d.story.waits {
-			d.boundaries = append(d.boundaries, boundary{waits, "|" + step, 1})
-		}
-		c.t.Logf("%s driven by %s: %d steps, %d boundaries, plain in %.1fs", d.story.name, d.name, len(d.plain), len(d.boundaries), time.Since(began).Seconds())
-	}
-}
-
-// met returns where the execution came by, in this order.
-func (tr *trial) met(passed []stop) (list []boundary) {
-	times := map[stop]int{}
-	for _, at := range passed {
-		if place, own := strings.CutPrefix(at.call, tr.session); own && (place[0] == '|' || place[0] == '/') {
-			times[at]++
-			list = append(list, boundary{at.point, place, times[at]})
-		}
-	}
-	return list
 }
 
 // strike brings all trials to their boundaries, kills the victims and restarts them. The returned
@@ -436,6 +353,14 @@ func (c *mapCourt) strike(trials []*trial, victims ...string) (verdict func() []
 			broken = append(broken, fmt.Sprintf("%d of %d executions were not stopped", passed, len(trials)))
 		}
 		return broken
+	}
+}
+
+// judge reports what is wrong with a wave. The next waves run all the same.
+func (c *mapCourt) judge(verdict func() []string) {
+	c.t.Helper()
+	for _, broken := range verdict() {
+		c.t.Error(broken)
 	}
 }
 

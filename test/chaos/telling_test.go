@@ -105,8 +105,8 @@ func (h *herald) subscribe(url, events string) {
 }
 
 // subjectInDatabase names what a failpoint is about, by what its row says.
-func subjectInDatabase(url string) func(context.Context, string) string {
-	return func(ctx context.Context, id string) (subject string) {
+func subjectInDatabase(url string) func(ctx context.Context, point, run string) string {
+	return func(ctx context.Context, _, id string) (subject string) {
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
 			return "" // the database was killed, and with it all that is to be stopped
