@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,8 +13,9 @@ import (
 func TestBurstGivesMemoryBackOnceAfterTheLast(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		begun, ended := 0, 0
-		b := burst{frugal: func() func() { begun++; return func() { ended++ } }}
+		var begun, ended atomic.Int64
+		b := burst{frugal: func() func() { begun.Add(1); return func() { ended.Add(1) } }}
+		counted := func() []int64 { return []int64{begun.Load(), ended.Load()} }
 		wait := func(d time.Duration) {
 			time.Sleep(d) //nolint:forbidigo // the bubble's clock
 			synctest.Wait()
@@ -26,12 +28,12 @@ func TestBurstGivesMemoryBackOnceAfterTheLast(t *testing.T) {
 			b.end()
 			wait(lull / 2)
 		}
-		require.Equal(t, []int{1, 0}, []int{begun, ended})
+		require.Equal(t, []int64{1, 0}, counted())
 		wait(lull)
-		require.Equal(t, []int{1, 1}, []int{begun, ended})
+		require.Equal(t, []int64{1, 1}, counted())
 		b.begin()
 		b.end()
 		wait(2 * lull)
-		require.Equal(t, []int{2, 2}, []int{begun, ended})
+		require.Equal(t, []int64{2, 2}, counted())
 	})
 }
