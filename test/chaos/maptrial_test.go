@@ -337,6 +337,7 @@ func (c *mapCourt) inspectTrial(tr *trial) {
 	if tr.end == nil {
 		return // it was reported
 	}
+	tr.readAgain()
 	story := tr.driver.story
 	want, writes := story.ends, story.made
 	if tr.failures >= tr.attempt {
@@ -368,6 +369,24 @@ func (c *mapCourt) inspectTrial(tr *trial) {
 		}
 	}
 	c.inspectRows(tr)
+}
+
+// readAgain reads the execution while all parts are there. Where the database was killed between the
+// steps and what says which of their values are masked, the answer that told of the end has all masked.
+// An end stays as it was told.
+func (tr *trial) readAgain() {
+	tr.c.t.Helper()
+	told := tr.end.Status
+	rig.Until(tr.c.t, stagingLimit, tr.String()+" can be read", func() bool {
+		e, known := tr.look()
+		if known {
+			tr.end = &e
+		}
+		return known
+	})
+	if tr.end.Status != told {
+		tr.report("ended as %s, and is %s later", told, tr.end.Status)
+	}
 }
 
 // traceOf reads what the steps of an execution have done, and those of the Map that it started.
