@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -111,6 +112,56 @@ func TestFailedMapBeginsAgainFromAnEarlierStep(t *testing.T) {
 	require.Equal(t, "completed", done.Status)
 	require.Len(t, g.of(list[0]), 2)
 	require.Len(t, g.of(list[1]), 1)
+}
+
+// What was done within a block is not done again where the block begins again, whatever number the call
+// had, and counts once.
+func TestBlockThatBeginsAgainKeepsWhatItHasDone(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		for name, block := range map[string]string{
+			"switch":   `{"id":"s","type":"switch","cases":[{"when":"${true}","steps":[%s]}]}`,
+			"foreach":  `{"id":"s","type":"foreach","items":[1],"steps":[%s]}`,
+			"parallel": `{"id":"s","type":"parallel","branches":[{"id":"one","steps":[%s]}]}`,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				g, tenant := connected(t, s)
+				steps := fmt.Sprintf(block, `
+					{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}},
+					{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"const":true}}`)
+				trigger, id := publish(t, tenant, "Begins again: "+name, `[`+steps+`]`), ids(1)[0]
+				policy := tenant.User.NewPolicy(t, map[string]any{
+					"name": "closed", "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}}, "action": map[string]any{"type": "block"},
+				})
+				path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"id": id, "ready": false}})
+				require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodDelete, "/v1/policies/"+policy, nil).Status)
+				retry := func(body any) rig.Answer {
+					return tenant.User.Do(http.MethodPost, path+"/retry", body, "Prefer: wait=60")
+				}
+				require.Equal(t, "failed", mapExecutionOf(t, retry(map[string]any{}), http.StatusOK).Status)
+				require.Len(t, g.of(id), 1)
+				done := mapExecutionOf(t, retry(map[string]any{"from_step": "s", "edits": map[string]any{"check": true}}), http.StatusOK)
+				require.Equal(t, "completed", done.Status)
+				require.Equal(t, 1, done.ActionsExecuted)
+				require.Len(t, g.of(id), 1, "it was made again")
+			})
+		}
+	})
+}
+
+// An edit of a loop whose writes are done is refused, rather than come to nothing.
+func TestEditOfALoopThatIsOverIsRefused(t *testing.T) {
+	t.Parallel()
+	_, tenant := connected(t, sharedDev().For(t))
+	list := ids(2)
+	trigger := publish(t, tenant, "Loops, then fails", `[
+		{"id":"each","type":"foreach","items":"${trigger_data.ids}","steps":[{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${item}"}}]},
+		{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"const":true}}]`)
+	path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"ids": list, "ready": false}})
+	e := requireCode(t, tenant.User.Do(http.MethodPost, path+"/retry", edits("made", map[string]any{"id": "edited"})), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	require.Contains(t, string(e.Error.Details), "already_done")
 }
 
 func TestOfTwoRetriesOneGoesOn(t *testing.T) {

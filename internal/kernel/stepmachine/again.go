@@ -2,6 +2,7 @@ package stepmachine
 
 import (
 	"slices"
+	"strings"
 
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
@@ -32,6 +33,7 @@ func CanGoOn(p *Program, s *State, a Again) error {
 	case s.Compensations > 0:
 		return fault.New(fault.CodeConflict, "Steps of this execution were undone. Start a new one.")
 	}
+	var dropped *Task
 	if a.FromStep != "" {
 		b, _ := p.rewindable(s, a.FromStep)
 		if b == nil {
@@ -40,9 +42,10 @@ func CanGoOn(p *Program, s *State, a Again) error {
 		if b.Task != nil && len(unknown(b.Task, nil)) > 0 {
 			return fault.New(fault.CodeConflict, "The outcome of a call is not known. Resolve it first.")
 		}
+		dropped = b.Task
 	}
 	for _, e := range a.Edits {
-		if err := p.mayEdit(s, e.Name); err != nil {
+		if err := p.mayEdit(s, e.Name, dropped); err != nil {
 			return err
 		}
 	}
@@ -62,8 +65,9 @@ func Unsettled(p *Program, s *State) (calls []StartVerb) {
 	return calls
 }
 
-// mayEdit returns nil where the input of the step may be edited.
-func (p *Program) mayEdit(s *State, id string) error {
+// mayEdit returns nil where the input of the step may be edited. dropped is the step that begins again
+// with all that is in it, nil for none.
+func (p *Program) mayEdit(s *State, id string, dropped *Task) error {
 	path := "/edits/" + fault.PointerToken(id)
 	step := p.ids[id]
 	switch {
@@ -71,7 +75,7 @@ func (p *Program) mayEdit(s *State, id string) error {
 		return fault.Invalid(path, "unknown_step", "is not the id of a step of this Map")
 	case !hasInput(step):
 		return fault.Invalid(path, "no_input", "has no input that can be edited")
-	case s.wrote(s.Root, id):
+	case s.wrote(s.Root, id), p.loopWrote(s, step, dropped):
 		f := fault.New(fault.CodeInvalidArgs, "The edited step has already changed something. It is not run again.")
 		f.Details = []fault.Detail{{Path: path, Rule: "already_done", Message: "has already changed something. It is not run again"}}
 		return f
@@ -101,6 +105,39 @@ func (s *State) wrote(t *Task, id string) bool {
 		}
 	}
 	return false
+}
+
+// loopWrote reports whether iterations around the step that are over have changed something, and either
+// none begins any more, or they begin again and the first would get the edit.
+func (p *Program) loopWrote(s *State, step *mapdef.Step, dropped *Task) bool {
+	for _, loop := range p.ids {
+		if kind := loop.Do.Type(); kind != mapdef.TypeForeach && kind != mapdef.TypeWhile || !strings.HasPrefix(step.Pointer, loop.Pointer+"/steps/") {
+			continue
+		}
+		under := false
+		for _, t := range s.tasks {
+			if t.Path != loop.Pointer {
+				continue
+			}
+			if under = true; t.Wrote && t.Loop != nil && t.Loop.Done > 0 && t.within(dropped) {
+				return true
+			}
+		}
+		if !under && s.wrote(s.Root, loop.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether the task is the other one, or in a block of it.
+func (t *Task) within(outer *Task) bool {
+	for ; t != nil && t != outer; t = t.block.owner {
+		if t.block == nil {
+			return false
+		}
+	}
+	return t != nil
 }
 
 // rewindable returns the block of the kept tree that the step is in, and its place; nil where
@@ -149,64 +186,6 @@ func (m *machine) again(a Again) {
 		}
 		m.reviveBlock(b)
 	}
-}
-
-// rewind takes a block back to an earlier step. Steps in between that have changed something
-// are not run again.
-func (m *machine) rewind(b *Block, to int) {
-	if b.Task != nil {
-		m.remember(b.Task)
-		m.drop(b.Task)
-		b.Task = nil
-	}
-	b.Redo, b.Pos, b.Ended = b.Pos, to, false
-	for _, step := range m.p.lists[b.Path][to:b.Redo] {
-		if r := m.results(b)[step.ID]; r != nil && !r.Wrote && r.Attempt > 0 {
-			m.attempted(Key{step.Pointer, b.Iteration}, r.Attempt)
-		}
-	}
-}
-
-// remember keeps the numbers of the calls in a part of the tree that begins again.
-func (m *machine) remember(t *Task) {
-	switch {
-	case t.Attempt == 0:
-	case t.Final || t.Phase == phaseDone:
-		// The next call has the number of the last one, so it is the same run.
-		m.attempted(t.Key, t.Attempt-1)
-	default:
-		m.attempted(t.Key, t.Attempt)
-	}
-	for _, b := range t.Blocks {
-		if b.Task != nil {
-			m.remember(b.Task)
-		}
-	}
-}
-
-func (m *machine) attempted(k Key, n int) {
-	if n == 0 {
-		return
-	}
-	if m.s.Attempts == nil {
-		m.s.Attempts = map[string]int{}
-	}
-	m.s.Attempts[k.String()] = n
-}
-
-// reuse ends a step that runs again after a rewind, if it has changed something before.
-func (m *machine) reuse(t *Task) bool {
-	b := t.block
-	if b.Pos >= b.Redo {
-		return false
-	}
-	r := m.results(b)[m.p.id(t)]
-	if r == nil || !r.Wrote {
-		return false
-	}
-	t.Wrote, t.Error, t.Attempt = true, r.Error, r.Attempt
-	m.finish(t, r.Status, r.Output)
-	return true
 }
 
 func (m *machine) reviveBlock(b *Block) {

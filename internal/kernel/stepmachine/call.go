@@ -141,13 +141,14 @@ func (m *machine) callEnded(e CallEnd) {
 // count adds a call that was sent to the actions, and remembers whether it has changed
 // something.
 func (m *machine) count(t *Task, e CallEnd) {
+	sent := e.Actions
 	if m.p.step(t).Do.Type() == mapdef.TypeVerb {
 		m.s.Calling--
 		if e.Sent {
-			m.s.Actions++
+			sent++
 		}
 	}
-	m.s.Actions += e.Actions
+	m.counts(t, sent)
 	t.Wrote = t.Wrote || e.Wrote
 	t.Final = !e.MayRepeat && e.Status != CallCancelled
 }

@@ -128,6 +128,9 @@ func expect(t *testing.T, c *simulate.Case, r *simulate.Report) {
 	if e.Calls != nil {
 		require.Equal(t, texts(e.Calls, c.Expect.CallsInAnyOrder), texts(r.Calls, c.Expect.CallsInAnyOrder))
 	}
+	if e.Actions > 0 {
+		require.Equal(t, e.Actions, r.Finish.Actions)
+	}
 	if e.Skipped != nil {
 		require.ElementsMatch(t, e.Skipped, r.Skipped)
 	}

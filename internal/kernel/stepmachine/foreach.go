@@ -78,6 +78,7 @@ func (m *machine) itemEnded(t *Task, do *mapdef.DoForeach, b *Block, failed *Err
 	m.do(StoreIteration{Ref: t.still(), Index: *b.Index, Output: output, Error: failed})
 	m.keepOutput(t.Loop, *b.Index, output)
 	t.Loop.Done++
+	t.Loop.Counted += b.Counted
 	m.fill(t, do)
 }
 

@@ -188,6 +188,7 @@ func (m *machine) open(t *Task, b *Block) {
 	b.owner = t
 	t.Blocks = append(t.Blocks, b)
 	m.s.blocks[b.Key] = b
+	m.redo(b)
 	m.ready(b)
 }
 

@@ -396,6 +396,37 @@ steps:
 	}
 }
 
+// The iterations of a loop that are over are not run again with another input.
+func TestCanGoOnRefusesEditsOfIterationsThatAreOver(t *testing.T) {
+	t.Parallel()
+	const text = `
+steps:
+  - {id: done, type: foreach, items: [1], steps: [{id: x, type: verb, verb: "shop:x"}]}
+  - {id: each, type: foreach, items: [1, 2], steps: [{id: a, type: verb, verb: "shop:a"}, {id: b, type: verb, verb: "shop:b"}]}
+`
+	x, commands := start(t, text)
+	for n := range 4 { // x, and a and b of the first item, and a of the second
+		commands = x.next(at(n), executed(find[stepmachine.StartVerb](t, commands).Ref, `1`))
+	}
+	x.next(at(5), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{
+		Ref: find[stepmachine.StartVerb](t, commands).Ref, Status: stepmachine.CallFailed, Error: stepmachine.NewError("PROVIDER_ERROR", ""), MayRepeat: true,
+	}})
+	require.Equal(t, stepmachine.StatusFailed, x.s.Status)
+	for _, c := range []struct {
+		step, from string
+		may        bool
+	}{
+		{"b", "", true}, {"b", "b", true}, {"b", "a", true}, {"a", "", false}, {"a", "a", false}, {"x", "", false}, {"x", "done", false}, {"b", "each", false}, {"b", "done", false},
+	} {
+		err := stepmachine.CanGoOn(x.p, x.s, stepmachine.Again{FromStep: c.from, Edits: []stepmachine.Named{{Name: c.step}}})
+		if c.may {
+			require.NoError(t, err, "%s from %q", c.step, c.from)
+		} else {
+			require.ErrorContains(t, err, "already changed something", "%s from %q", c.step, c.from)
+		}
+	}
+}
+
 // A call that may have had its effect is never made under another number, so that the run's
 // fence answers it.
 func TestAgainKeepsTheNumberOfACallThatMayHaveHadItsEffect(t *testing.T) {

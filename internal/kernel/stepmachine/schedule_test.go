@@ -87,6 +87,7 @@ type watch struct {
 type execution struct {
 	started  map[string]bool // calls, timers and others, by reference
 	ended    map[string]stepmachine.CallStatus
+	done     map[string]int // the numbers of calls that have changed something, by step
 	timers   map[string]bool
 	over     []stepmachine.Ref // steps that have failed, whatever is in them
 	closed   map[string]int    // steps that are written as ended, with the attempt, since the last Again
@@ -102,7 +103,7 @@ func (w *watch) see(id string, e stepmachine.Event, commands []stepmachine.Comma
 	}
 	x, ok := w.runs[id]
 	if !ok {
-		x = execution{started: map[string]bool{}, ended: map[string]stepmachine.CallStatus{}, timers: map[string]bool{}, closed: map[string]int{}}
+		x = execution{started: map[string]bool{}, ended: map[string]stepmachine.CallStatus{}, timers: map[string]bool{}, closed: map[string]int{}, done: map[string]int{}}
 	}
 	x.event(e)
 	for _, c := range commands {
@@ -116,6 +117,9 @@ func (x *execution) event(e stepmachine.Event) {
 	switch e := e.(type) {
 	case stepmachine.VerbEnded:
 		x.ended[e.Ref.String()] = e.Status
+		if e.Wrote {
+			x.done[e.Ref.Path+"@"+e.Ref.Iteration] = e.Ref.Attempt
+		}
 	case stepmachine.ModelEnded:
 		x.ended[e.Ref.String()] = e.Status
 	case stepmachine.MapEnded:
@@ -133,6 +137,9 @@ func (w *watch) begins(x *execution, r stepmachine.Ref) {
 	key := r.String()
 	again := slices.ContainsFunc(w.c.Happens, func(h simulate.Happening) bool { return h.Again != nil })
 	require.True(w.t, !x.started[key] || again && x.ended[key] != "", "seed %d: %s is called twice", w.seed, key)
+	// What has changed something is only made again under its number, which makes it the same call.
+	n, done := x.done[r.Path+"@"+r.Iteration]
+	require.True(w.t, !done || n == r.Attempt, "seed %d: %s was made as number %d", w.seed, key, n)
 	x.started[key] = true
 	delete(x.ended, key)
 }

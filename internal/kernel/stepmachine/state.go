@@ -68,8 +68,11 @@ type State struct {
 	Signalled int            `json:"signalled,omitempty"` // how many have come
 	// Seen has the ids of the events that a step in a loop has used, by path.
 	Seen map[string][]string `json:"seen,omitempty"`
-	// Attempts are those of calls that go on after Again with a higher one, by Key.
+	// Attempts are the last numbers of calls whose next one is higher, by Key: of those that go on after
+	// Again, and of those in iterations that are over and may begin again.
 	Attempts map[string]int `json:"attempts,omitempty"`
+	// Redone are the blocks of parts that begin again, by Key.
+	Redone map[string]*Redone `json:"redone,omitempty"`
 
 	Steps         int   `json:"steps,omitempty"`         // how many have begun
 	Calling       int   `json:"calling,omitempty"`       // how many calls of verb steps have not ended
@@ -108,6 +111,8 @@ type Result struct {
 	Wrote bool `json:"wrote,omitempty"`
 	// Attempt is that of the step's last call.
 	Attempt int `json:"attempt,omitempty"`
+	// Counted is how many calls of its iterations were counted.
+	Counted int `json:"counted,omitempty"`
 }
 
 // Task is a step that has begun and has not ended.
@@ -118,7 +123,8 @@ type Task struct {
 	// Attempt is the number of the last call, Tries how many calls count for retry.
 	Attempt  int       `json:"attempt,omitempty"`
 	Tries    int       `json:"tries,omitempty"`
-	Delays   int       `json:"delays,omitempty"` // waits for a provider that asked to wait
+	Delays   int       `json:"delays,omitempty"`  // waits for a provider that asked to wait
+	Counted  int       `json:"counted,omitempty"` // calls of the last one that were counted: it, or those of a Map
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Waits is what a call waits for, WaitsSince since when, and WaitsUntil until when at most.
 	Waits      Waiting   `json:"waits,omitempty"`
@@ -170,6 +176,7 @@ type Block struct {
 	Index   *int               `json:"index,omitempty"`
 	Item    *Value             `json:"item,omitempty"`
 	Results map[string]*Result `json:"results,omitempty"`
+	Counted int                `json:"counted,omitempty"` // calls within that were counted
 	// As is the name of the item, or of Caught.
 	As     string `json:"as,omitempty"`
 	Caught *Error `json:"caught,omitempty"`
@@ -191,6 +198,8 @@ type Loop struct {
 	Wide  int    `json:"wide,omitempty"` // iterations at a time
 	Kept  []Kept `json:"kept,omitempty"` // outputs, as long as they are small together
 	Bytes int    `json:"bytes,omitempty"`
+	// Counted is how many calls of the iterations that are over were counted.
+	Counted int `json:"counted,omitempty"`
 	// Spilled: the outputs are only in the caller's rows.
 	Spilled  bool     `json:"spilled,omitempty"`
 	Invented []string `json:"invented,omitempty"`

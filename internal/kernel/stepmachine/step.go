@@ -251,7 +251,13 @@ func (m *machine) finish(t *Task, status StepStatus, output *Value) {
 	if !m.p.read[step.ID] && !t.Wrote {
 		r.Output = nil
 	}
+	if t.Loop != nil {
+		r.Counted = t.Loop.Counted
+	}
 	m.results(b)[step.ID] = r
+	if t.Wrote && b.Iteration != "" {
+		m.attempted(t.Key, t.Attempt-1) // the result leaves with the iteration
+	}
 	b.owner.Wrote = b.owner.Wrote || t.Wrote
 	m.unindex(t)
 	b.Task = nil

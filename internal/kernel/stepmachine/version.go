@@ -12,7 +12,7 @@ import (
 // only goes on with the same. A change of what a stored state leads to is a new version. The
 // old one then moves to a package of its own, for as long as executions have it. A mend of what no
 // execution can rely on keeps the version, as that of texts beyond 32 KiB did, which were taken
-// for empty ones.
+// for empty ones, and that of numbers of calls that were lost where a block began again.
 const Version = 1
 
 // Machine is one version of the step machine. All versions take the same events and return the

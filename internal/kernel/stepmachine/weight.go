@@ -36,6 +36,8 @@ func (m *machine) takes(size int) {
 const (
 	taskBytes   = 300
 	resultBytes = 100
+	// attemptBytes is what the number of a call takes with its key.
+	attemptBytes = 50
 )
 
 // weigh returns about how many bytes the state has.
@@ -44,6 +46,10 @@ func (s *State) weigh() int {
 	for _, t := range s.Detached {
 		n += weighTask(t)
 	}
+	for _, r := range s.Redone {
+		n += weighResults(r.Results) + sizeOf(r.Item)
+	}
+	n += len(s.Attempts) * attemptBytes
 	for _, ids := range s.Seen {
 		for _, id := range ids {
 			n += len(id)

@@ -41,6 +41,7 @@ func (m *machine) whileEnded(t *Task, b *Block) {
 	m.close(b)
 	t.Loop.Next++
 	t.Loop.Done++
+	t.Loop.Counted += b.Counted
 	m.evaluate(t, fieldWhen)
 }
 

@@ -106,6 +106,8 @@ type Expectation struct {
 	CallsInAnyOrder bool               `json:"calls_in_any_order"`
 	Skipped         []string           `json:"skipped"`
 	Trace           []string           `json:"trace"`
+	// Actions is how many calls are counted, 0 for any.
+	Actions int `json:"actions"`
 	// Changes are those of a dry run.
 	Changes []Change `json:"changes"`
 }

@@ -105,7 +105,7 @@ func (x *execution) call(c stepmachine.Command) {
 		x.arrive(stepmachine.VerbEnded{CallEnd: x.verb(c.Ref, c.Verb, c.Args, c.DryRun)})
 	case stepmachine.Compensate:
 		kept := x.kept[c.Seq]
-		end := x.verb(kept.Ref, kept.Verb, kept.Args, false)
+		end := x.answered(kept.Ref, kept.Verb, x.resolve(kept.Args), false)
 		x.arrive(stepmachine.CompensationEnded{
 			Seq: c.Seq, Attempt: c.Attempt, Status: end.Status, Error: end.Error, Sent: end.Sent, MayRepeat: end.MayRepeat,
 		})
@@ -121,9 +121,30 @@ func (x *execution) call(c stepmachine.Command) {
 	}
 }
 
-// verb returns the end of a call of a verb.
+// verb returns the end of a call of a verb. After one that was executed, another of its number is the
+// same call: it ends as before, and is refused with other arguments.
 func (x *execution) verb(ref stepmachine.Ref, verb string, args stepmachine.Value, dryRun bool) stepmachine.CallEnd {
 	raw := x.resolve(args)
+	if before, made := x.made[ref]; made && !same(before.args, raw) {
+		return stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed, Error: stepmachine.NewError(string(fault.CodeConflict), "")}
+	} else if made {
+		return before.end
+	}
+	end := x.answered(ref, verb, raw, dryRun)
+	if end.Status == stepmachine.CallExecuted {
+		x.made[ref] = madeCall{raw, end}
+	}
+	return end
+}
+
+// madeCall is a call that was executed.
+type madeCall struct {
+	args json.RawMessage
+	end  stepmachine.CallEnd
+}
+
+// answered returns the end of a call that was not made before.
+func (x *execution) answered(ref stepmachine.Ref, verb string, raw json.RawMessage, dryRun bool) stepmachine.CallEnd {
 	a := x.w.answer(func(a Answer) bool { return a.Verb == verb && (a.Args == nil || same(a.Args, raw)) })
 	if a == nil {
 		x.w.fail("nothing answers %s %s", verb, raw)

@@ -98,6 +98,8 @@ type world struct {
 
 // execution is one run of a Map.
 type execution struct {
+	// made are the calls of verbs that were executed.
+	made      map[stepmachine.Ref]madeCall
 	w         *world
 	id        string
 	program   *stepmachine.Program
@@ -124,8 +126,8 @@ type arrival struct {
 func (w *world) start(id string, p *stepmachine.Program, payload stepmachine.Value, dryRun bool) *execution {
 	x := &execution{
 		w: w, id: id, program: p, stored: map[string]stepmachine.Value{}, iterated: map[string][]stepmachine.Value{},
-		arrays: map[string][]json.RawMessage{},
-		kept:   map[int]stepmachine.KeepCompensation{}, approvals: map[string]stepmachine.Ref{}, unknown: map[string]stepmachine.Ref{},
+		arrays: map[string][]json.RawMessage{}, made: map[stepmachine.Ref]madeCall{},
+		kept: map[int]stepmachine.KeepCompensation{}, approvals: map[string]stepmachine.Ref{}, unknown: map[string]stepmachine.Ref{},
 	}
 	w.all = append(w.all, x)
 	state, commands := stepmachine.Start(p, w.now, stepmachine.Beginning{
