@@ -139,7 +139,7 @@ func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
 		lockbox(t, tenant, secret)
 		second, _ := tenant.User.NewUser(t, rig.Address(), "approver")
 		trigger := publish(t, tenant, "Asks with a secret", `[
-			{"id":"ask","type":"approval","title":"Go?","required":2,"payload":{"n":1,"with":"${trigger_data.with}"}},
+			{"id":"ask","type":"approval","title":"${trigger_data.with}","required":2,"payload":{"n":1,"with":"${trigger_data.with}"}},
 			{"id":"kept","type":"transform","expr":"${steps.ask.output.payload.with == trigger_data.with}"}]`)
 		body := map[string]any{"payload": map[string]any{"with": secret.token}}
 		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=0"), http.StatusAccepted)
@@ -151,6 +151,7 @@ func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
 			var read decidedApproval
 			a.Data(t, &read)
 			require.JSONEq(t, `{"n":`+n+`,"with":"[masked]"}`, string(read.Args))
+			require.Equal(t, "[masked]", read.Reason)
 		}
 		shown(id, "1")
 		edited := decide(t, tenant.User, id, "approve", map[string]any{"edited_args": map[string]any{"n": 2}})
@@ -158,6 +159,9 @@ func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
 		decide(t, second, edited.ID, "approve", nil)
 		require.Equal(t, "completed", ended(t, tenant, path).Status)
 		require.Equal(t, "true", string(ended(t, tenant, path).Output))
+		for _, of := range []string{"/v1/events", path + "/events", "/v1/audit", "/v1/approvals"} {
+			require.NotContains(t, string(tenant.User.Do(http.MethodGet, of, nil).Body), secret.token, of)
+		}
 	})
 }
 

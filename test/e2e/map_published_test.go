@@ -43,7 +43,15 @@ func TestTriggersRunThePublishedVersion(t *testing.T) {
 		require.Equal(t, "second", output(run("d", map[string]any{"new": 1})), "its payload fits the new version only")
 		require.Equal(t, "second", output(run("e", map[string]any{"new": 1, "old": 1})))
 		require.Equal(t, "INVALID_ARGS", run("f", map[string]any{"old": 1}).Code(t))
-		require.Equal(t, "first", output(run("c", map[string]any{"new": 1, "old": 1})), "the execution of the name answers")
+		require.Equal(t, "second", output(run("f", map[string]any{"new": 1})), "what was refused has no name")
+		require.Equal(t, "first", output(run("c", map[string]any{"old": 1})), "names come before the trigger_schema")
+
+		inLanes := versionOf("third", "new")
+		inLanes["concurrency"] = map[string]any{"key": "${trigger_data.lane | ascii_downcase}", "limit": 1}
+		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPut, path+"?publish=true", inLanes).Status)
+		require.Equal(t, "INVALID_ARGS", run("x", map[string]any{"new": 1}).Code(t))
+		require.Equal(t, "third", output(run("x", map[string]any{"new": 1, "lane": "a"})))
+		require.Equal(t, "third", output(run("x", map[string]any{"new": 1})), "names come before the concurrency key")
 
 		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/publish", map[string]any{"version": 1}).Status)
 		require.Equal(t, "first", output(run("g", map[string]any{"new": 1, "old": 1})))
@@ -52,7 +60,7 @@ func TestTriggersRunThePublishedVersion(t *testing.T) {
 			ExecutionID string `json:"execution_id"`
 		}
 		tenant.User.Do(http.MethodGet, "/v1/audit?action=map.triggered", nil).Data(t, &trail)
-		require.Len(t, trail, 6, "one for each fresh execution, none for a repeat")
+		require.Len(t, trail, 8, "one for each fresh execution, none for a repeat")
 
 		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodDelete, path, nil).Status)
 		require.Equal(t, "MAP_NOT_FOUND", run("h", map[string]any{"new": 1, "old": 1}).Code(t))

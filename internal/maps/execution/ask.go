@@ -100,6 +100,10 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 	if err != nil {
 		return out, err
 	}
+	title, err := s.queueShown(ctx, read, e.TenantID, mustJSON(n.Reason))
+	if err != nil {
+		return out, err
+	}
 	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
 		return out, err
 	}
@@ -111,6 +115,9 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 			return b, nil
 		}
 		n.Args = shown()
+		if err := json.Unmarshal(title(), &n.Reason); err != nil {
+			return nil, fmt.Errorf("execution: title of a question: %w", err)
+		}
 		approval.Ask(b, n)
 		db.QueueExec(b, s.q.MapHasAsked, dbsqlc.MapHasAskedParams{TenantID: e.TenantID, ID: e.ID})
 		s.queueValue(b, key, e, asked(n.Subject.ID), stepmachine.Value{JSON: payload, Invented: in.Ask.Payload.Invented})

@@ -98,8 +98,9 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	if len(payload) == 0 || payload[0] != '{' {
 		return Execution{}, fault.New(fault.CodeInvalidArgs, "The payload of another Map is an object.")
 	}
+	var refused error // where the step has not started it before
 	if wrong := version.Program.CheckPayload(payload); wrong != nil {
-		return Execution{}, fault.Newf(fault.CodeInvalidArgs, "The payload does not fit the trigger_schema of the other Map: %s %s", wrong[0].Path, wrong[0].Message)
+		refused = fault.Newf(fault.CodeInvalidArgs, "The payload does not fit the trigger_schema of the other Map: %s %s", wrong[0].Path, wrong[0].Message)
 	}
 	parent := &Parent{Execution: e, Step: start.Ref.String(), Awaited: start.Wait, Invented: start.Payload.Invented, place: pathOf(start.Ref)}
 	if e.DryRun && start.Wait {
@@ -112,7 +113,7 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	child, fresh, err := s.claim(ctx, e.Starter(), uuid.Must(uuid.NewV7()), version, Request{
 		MapID: id, Payload: payload, SessionID: e.SessionID, Customer: e.Customer, DryRun: start.DryRun || e.DryRun, Parent: parent,
 		Metadata: mustJSON(map[string]string{"map_id": e.MapID.String(), "step": pathOf(start.Ref)}),
-	})
+	}, refused)
 	if queued != nil {
 		return child, queued
 	}

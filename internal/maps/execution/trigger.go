@@ -111,14 +111,21 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
+	refused := fits(version, req)
+	if refused != nil && version.assumed { // it may fit one that was published since
+		if version, err = s.versionOf(ctx, who.TenantID, req); err != nil {
+			return Outcome{}, err
+		}
+		refused = fits(version, req)
+	}
 	until := s.d.Now().Add(s.waitOf(req))
 	id := uuid.Must(uuid.NewV7())
 	w := s.hub.Join(id, 1)
 	defer s.hub.Leave(id, w)
-	e, fresh, err := s.claim(ctx, who, id, version, req)
+	e, fresh, err := s.claim(ctx, who, id, version, req, refused)
 	if version.assumed && db.IsNotChanged(err) { // another version was published since, or the Map deleted
 		if version, err = s.versionOf(ctx, who.TenantID, req); err == nil {
-			e, fresh, err = s.claim(ctx, who, id, version, req)
+			e, fresh, err = s.claim(ctx, who, id, version, req, fits(version, req))
 		}
 	}
 	if err != nil {
@@ -140,17 +147,14 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 }
 
 // lastPublished returns the version that a trigger probably runs, without a look at the rows. It is
-// not assumed where this process does not know it. An error says that the payload does not fit it.
+// not assumed where this process does not know it.
 func (s *Service) lastPublished(req Request, tenant uuid.UUID) (Version, error) {
 	if req.Version != 0 || req.Parent != nil {
 		return Version{}, nil
 	}
 	v, known := s.d.Definitions.LastPublished(tenant, req.MapID)
 	v.assumed = known
-	if !known {
-		return v, nil
-	}
-	return v, fits(v, req)
+	return v, nil
 }
 
 // versionOf returns the version that a trigger runs.
@@ -159,11 +163,7 @@ func (s *Service) versionOf(ctx context.Context, tenant uuid.UUID, req Request) 
 	if req.Version != 0 {
 		find = s.d.Definitions.Named
 	}
-	v, err := find(ctx, tenant, req.MapID, req.Version)
-	if err != nil {
-		return Version{}, err
-	}
-	return v, fits(v, req)
+	return find(ctx, tenant, req.MapID, req.Version)
 }
 
 // fits refuses a payload that does not fit the trigger_schema of the version.
@@ -245,8 +245,12 @@ func keysOf(req Request) []string {
 // executionIDOf returns the execution_id of the execution with the id.
 func executionIDOf(id uuid.UUID) string { return "exec_" + id.String() }
 
-// claim takes the names of the trigger, or finds the execution that has them.
-func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request) (e Execution, fresh bool, err error) {
+// claim takes the names of the trigger, or finds the execution that has them. The names come before the
+// payload: refused says why the version does not take that, and is only returned where the names are new.
+func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (e Execution, fresh bool, err error) {
+	if refused != nil && len(keysOf(req)) == 0 {
+		return Execution{}, false, refused
+	}
 	key, err := s.d.Keys.Key(ctx, who.TenantID)
 	if err != nil {
 		return Execution{}, false, fmt.Errorf("execution: claim: %w", err)
@@ -280,14 +284,20 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
 		Governance: governanceApproved, UpdatedAt: params.Now, payload: params.Payload,
 	}
-	asked, err := s.placeOf(ctx, key, v, req.Payload, claimedAs)
-	if err != nil {
-		return Execution{}, false, err
+	var asked *place
+	if refused == nil {
+		asked, err = s.placeOf(ctx, key, v, req.Payload, claimedAs)
+		switch {
+		case fault.As(err) != nil && len(params.Keys) > 0:
+			refused = err
+		case err != nil:
+			return Execution{}, false, err
+		}
 	}
 	var claimed dbsqlc.ClaimMapRow
 	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
 	for range claimTries {
-		if claimed, got, err = s.claimOnce(ctx, who, params, row, v, req.Parent, asked); !db.IsRaced(err) {
+		if claimed, got, err = s.claimOnce(ctx, who, params, row, v, req.Parent, asked, refused); !db.IsRaced(err) {
 			break
 		}
 	}
@@ -319,11 +329,11 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 }
 
 // claimOnce is one try of a claim. One that is fresh has an audit record, and counts in the quota of
-// open executions.
+// open executions. Where the trigger is refused, a fresh one ends with that error and leaves nothing.
 //
 // Where nothing else is written with it, it is one round trip: its audit record is written only where
 // the row of the execution is there.
-func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, v Version, parent *Parent, asked *place) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
+func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, v Version, parent *Parent, asked *place, refused error) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
 	first := &db.Batch{}
 	s.queueLock(first, asked)
 	if v.assumed {
@@ -332,7 +342,7 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
 	counted := func() {}
 	claimed := db.Queue(first, s.q.ClaimMap, p)
-	if parent == nil && asked == nil && s.room.Take(who.TenantID) {
+	if parent == nil && asked == nil && refused == nil && s.room.Take(who.TenantID) {
 		audit.QueueWithMap(first, triggered(who, row), row.ID)
 		err := s.d.DB.Send(ctx, who.TenantID, first)
 		return claimed.Value, nil, err
@@ -340,6 +350,9 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
 		fresh := claimed.Value.Outcome == claimFresh
+		if fresh && refused != nil {
+			return nil, refused
+		}
 		if parent != nil && (fresh || parent.turn == nil) { // a message has noted its execution when that was fresh
 			parent.also(b, claimed.Value.Execution)
 		}

@@ -62,7 +62,7 @@ func (s *Service) StartForTurn(ctx context.Context, who actor.Actor, in TurnStar
 	parent.also = func(b *db.Batch, id uuid.UUID) { in.Also(b, executionIDOf(id)) }
 	e, fresh, err := s.claim(ctx, who, id, version, Request{
 		MapID: in.MapID, Payload: in.Payload, SessionID: in.SessionID, Customer: in.Customer, Metadata: in.Metadata, Parent: parent,
-	})
+	}, nil)
 	if err != nil || !fresh || waitsInLine(e) {
 		return e, err
 	}
