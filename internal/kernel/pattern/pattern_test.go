@@ -55,19 +55,27 @@ func TestDraftIsAnUpperBound(t *testing.T) {
 	}
 }
 
-// What was built of an expression that is too large counts for those who add it up.
-func TestMeasureTellsWhatItHasBuilt(t *testing.T) {
+// What it took to look at an expression counts for those who add it up, whatever came of it.
+func TestMeasureTellsWhatItHasTaken(t *testing.T) {
 	t.Parallel()
-	size, err := pattern.Measure(`^[a-z]{2}$`, 100)
-	require.NoError(t, err)
-	require.Positive(t, size)
-	size, err = pattern.Measure(`a{900}b{900}`, 1500)
-	require.ErrorIs(t, err, pattern.ErrSize)
-	require.Greater(t, size, 1500)
-	size, err = pattern.Measure(strings.Repeat(`.{0,999}a`, 9), 1000)
-	require.ErrorIs(t, err, pattern.ErrSize)
-	require.Zero(t, size, "it was seen before anything was built")
-	size, err = pattern.Measure(`(`, 100)
-	require.ErrorIs(t, err, pattern.ErrSyntax)
-	require.Zero(t, size)
+	for name, tc := range map[string]struct {
+		expression string
+		most       int
+		err        error
+		least      int // work
+	}{
+		"one that fits":            {`^[a-z]{2}$`, 100, nil, 4},
+		"one that is built":        {`a{900}b{900}`, 1500, pattern.ErrSize, 1500},
+		"one with Unicode":         {`^[\pL\PN]$`, 100, nil, 100},
+		"Unicode, not closed":      {strings.Repeat(`[^\pL]`, 100) + `(`, 5000, pattern.ErrSyntax, 5000},
+		"Unicode, repeated":        {`(?:` + strings.Repeat(`\pL`, 300) + `){1000}`, 5000, pattern.ErrSize, 15_000},
+		"letters of both cases":    {`(?s-i:a)(?i:^[a-z]+$)`, 100, nil, 3},
+		"all letters, both cases":  {`(?i)[\x{42}-\x{1E942}]`, 5000, nil, 8000},
+		"all letters, many times":  {`(?i)` + strings.Repeat(`[\x{42}-\x{1E942}]`, 6), 5000, pattern.ErrSize, 0},
+		"all letters, as they are": {`(?i)` + strings.Repeat("[B-𞥂]", 6), 5000, pattern.ErrSize, 0},
+	} {
+		_, work, err := pattern.Measure(tc.expression, tc.most)
+		require.ErrorIs(t, err, tc.err, name)
+		require.GreaterOrEqual(t, work, tc.least, name)
+	}
 }

@@ -36,12 +36,12 @@ func (w *work) goPattern(expression string) (string, bool) {
 	if fits, known := w.patterns.fits[expression]; known {
 		return expression, fits
 	}
-	size, err := pattern.Measure(expression, argschema.MaxPattern)
+	_, work, err := pattern.Measure(expression, argschema.MaxPattern)
 	if w.patterns.fits == nil {
 		w.patterns.fits = map[string]bool{}
 	}
 	w.patterns.fits[expression] = err == nil
-	w.patterns.instructions += size
+	w.patterns.instructions += work
 	most := maxInstructions
 	if w.small {
 		most = maxSmallInstructions
@@ -49,6 +49,6 @@ func (w *work) goPattern(expression string) (string, bool) {
 	if w.patterns.instructions > most {
 		w.err = w.exceeded("work", "The document takes too much work to import: its patterns are too costly together. Shorten their repetitions, or split it.")
 	}
-	w.spend(size / instructionsPerUnit)
+	w.spend(work / instructionsPerUnit)
 	return expression, err == nil
 }

@@ -112,6 +112,7 @@ func TestImportSmallTakesOnlySmallDocuments(t *testing.T) {
 		"much work":              {repeated(30, body(`{"$ref":"#/components/schemas/B"}`)), `{"schemas":{"B":{"properties":{` + listed(5000, `"p%d":{}`) + `}}}}`, false},
 		"costly patterns":        {repeated(1, body(`{"properties":{`+costly(100)+`}}`)), `{}`, false},
 		"refused patterns":       {repeated(1, body(`{"properties":{`+refused(100)+`}}`)), `{}`, false},
+		"patterns with Unicode":  {repeated(1, body(`{"properties":{`+unclosed(500)+`}}`)), `{}`, false},
 		"the same pattern often": {repeated(30, body(`{"properties":{`+listed(100, `"p%d":{"type":"string","pattern":"^(?:a{1,900}|b{1,90})$"}`)+`}}`)), `{}`, true},
 		"many bytes":             {repeated(200, body(`{"$ref":"#/components/schemas/B"}`)), large, false},
 	} {
@@ -140,11 +141,17 @@ func refused(n int) string {
 	return listed(n, `"p%d":{"type":"string","pattern":"a{1000}b{1000}c{1000}d{1000}e{1000}f{1000}%d"}`)
 }
 
+// unclosed is n properties whose patterns differ and cannot be read, after many classes of Unicode.
+func unclosed(n int) string {
+	return listed(n, `"p%d":{"type":"string","pattern":"`+strings.Repeat(`[^\\pL]`, 100)+`%d("}`)
+}
+
 // A pattern of a few bytes stands for thousands of instructions, so they count over the document.
 func TestImportBoundsThePatternsOfADocument(t *testing.T) {
 	t.Parallel()
 	for name, schema := range map[string]string{
 		"of properties": `{"properties":{` + costly(3000) + `}}`,
+		"unclosed":      `{"properties":{` + unclosed(3000) + `}}`,
 		"refused":       `{"properties":{` + refused(1000) + `}}`,
 		"of names":      `{"patternProperties":{` + listed(3000, `"^(?:a{1,900}|b{1,90})$%d":{}`) + `}}`,
 	} {
