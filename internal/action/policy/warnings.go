@@ -158,6 +158,9 @@ func (l *look) arguments(ctx context.Context) error {
 // windows finds windows with matchers of their own that count no call.
 func (l *look) windows(ctx context.Context) error {
 	for place, c := range governance.Leaves(l.p.Conditions) {
+		if c.CountsBelowZero() {
+			l.warn(WindowUnreachable, "Condition %s is never true: a window contains no fewer calls than 0.", place)
+		}
 		if c.Window == nil || c.Window.Matching == nil {
 			continue
 		}

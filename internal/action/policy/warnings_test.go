@@ -32,11 +32,23 @@ func TestWarnings(t *testing.T) {
 	window := func(w governance.Window) policy.Draft {
 		return policy.Draft{Matchers: refund, Conditions: []governance.Condition{{Not: &governance.Condition{Window: &w, Operator: governance.OpLess, Value: json.RawMessage("7")}}}, Action: "block"}
 	}
+	bySession := governance.Window{By: "session.id", Per: "1h", Count: true}
 	unreachable := []policy.WarningCode{policy.WindowUnreachable}
 	tests := map[string]struct {
 		draft policy.Draft
 		want  []policy.WarningCode
 	}{
+		"fewer calls than none": {
+			policy.Draft{Matchers: refund, Conditions: []governance.Condition{{Window: &bySession, Operator: governance.OpLess, Value: json.RawMessage("0")}}, Action: "block"}, unreachable,
+		},
+		"a call at least": {
+			policy.Draft{Matchers: refund, Conditions: []governance.Condition{{Window: &bySession, Operator: governance.OpLess, Value: json.RawMessage("1")}}, Action: "block"}, nil,
+		},
+		"more and fewer in one window": {
+			policy.Draft{Matchers: refund, Conditions: []governance.Condition{
+				{Window: &bySession, Operator: governance.OpGreater, Value: json.RawMessage("10")}, {Window: &bySession, Operator: governance.OpLess, Value: json.RawMessage("5")},
+			}, Action: "block"}, []policy.WarningCode{policy.Contradiction},
+		},
 		"nothing odd":                  {policy.Draft{Matchers: refund, Conditions: amount("100"), Action: "block"}, nil},
 		"every verb":                   {policy.Draft{Action: "block"}, nil},
 		"unknown provider":             {policy.Draft{Matchers: matcher("provider", "stripe"), Action: "block"}, []policy.WarningCode{policy.UnknownProvider, policy.MatchesNoVerb}},

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	exact "github.com/shopspring/decimal"
+
 	"agentruntime/internal/kernel/fault"
 )
 
@@ -119,16 +121,44 @@ func Contradictions(conditions []Condition) []string {
 			if !sameField(a, b) || !a.excludes(b) && !b.excludes(a) {
 				continue
 			}
+			field := a.source.Field
+			if a.window != nil {
+				field = a.source.Window.about()
+			}
 			found = append(found, fmt.Sprintf("conditions %s and %s can never both be true: %s %s and %s", places[i], places[j],
-				a.source.Field, strings.ReplaceAll(string(a.source.Operator), "_", " "), strings.ReplaceAll(string(b.source.Operator), "_", " ")))
+				field, strings.ReplaceAll(string(a.source.Operator), "_", " "), strings.ReplaceAll(string(b.source.Operator), "_", " ")))
 		}
 	}
 	return found
 }
 
 func sameField(a, b *condition) bool {
-	return a.other == nil && b.other == nil && a.window == nil && b.window == nil && a.from == b.from && slices.Equal(a.path, b.path) && a.zone == b.zone &&
+	return a.other == nil && b.other == nil && sameWindow(a, b) && a.from == b.from && slices.Equal(a.path, b.path) && a.zone == b.zone &&
 		(a.from == ofArgs || a.name == b.name)
+}
+
+// sameWindow reports whether neither condition is on a window, or both are on one of the same length.
+func sameWindow(a, b *condition) bool {
+	if a.window == nil || b.window == nil {
+		return a.window == b.window
+	}
+	return a.window.id == b.window.id && a.window.per == b.window.per
+}
+
+// CountsBelowZero reports whether the condition asks for fewer calls in a window than none.
+func (c Condition) CountsBelowZero() bool {
+	if c.Window == nil || !c.Window.Count {
+		return false
+	}
+	n, err := exact.NewFromString(string(c.Value))
+	switch lower(c.Operator) {
+	case OpLess:
+		return err == nil && n.Sign() <= 0
+	case OpLessOrEqual, OpEquals:
+		return err == nil && n.Sign() < 0
+	default:
+		return false
+	}
 }
 
 // excludes reports whether no value can meet both c and o, as far as c's operator shows.

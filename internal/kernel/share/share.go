@@ -119,6 +119,7 @@ func (p *Pool) TakeSome(ctx context.Context, ownerName, partName string, n int) 
 	default:
 		q.queue.Remove(at)
 		p.left(o, q)
+		p.serve() // it may have been in the way of one that needs fewer
 	}
 	return nil, context.Cause(ctx)
 }

@@ -181,3 +181,25 @@ func TestSeveralPlacesAtOnce(t *testing.T) {
 		require.Empty(t, p.owners)
 	})
 }
+
+// A large taker that gives up was in the way of a smaller one, for which there is room.
+func TestTakerThatGivesUpLetsOthersPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Limits{Total: 4, PerOwner: 4, PerPart: 4, Waiting: 9, WaitingPerOwner: 9})
+		_, err := p.TakeSome(t.Context(), "a", "", 3)
+		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(t.Context())
+		gone, taken := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := p.TakeSome(ctx, "a", "", 4); gone <- err }()
+		synctest.Wait()
+		go func() { _, err := p.TakeSome(t.Context(), "a", "", 1); taken <- err }()
+		synctest.Wait()
+		require.Empty(t, taken)
+		giveUp()
+		require.Error(t, <-gone)
+		synctest.Wait()
+		require.Len(t, taken, 1)
+		require.NoError(t, <-taken)
+	})
+}
