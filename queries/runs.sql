@@ -429,7 +429,8 @@ SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS era
 
 -- name: EraseOldRuns :many
 -- Those of the runs that ended before @ended_before. One whose call a person can still release has
--- not ended. The Map or the message that has made the call reads its result until it has ended itself.
+-- not ended. The Map or the message that has made the call reads its result until it has ended itself,
+-- and a Map that has failed until it is erased: it may be retried.
 -- What is locked is left for later. Customer and labels stay, so lists find the run.
 UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, error_details = NULL, erased_at = @now::timestamptz
  WHERE r.tenant_id = @tenant_id AND r.erased_at IS NULL AND coalesce(r.finished_at, r.updated_at) < @ended_before::timestamptz
@@ -438,7 +439,8 @@ UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL T
    AND NOT (r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = @tenant_id AND a.id = r.approval_id AND (a.status = 'pending') IS TRUE OFFSET 0))
    AND NOT (r.parent_id IS NOT NULL AND (
-        EXISTS (SELECT FROM map_executions m WHERE m.tenant_id = @tenant_id AND m.execution_id = r.parent_id AND m.finished_at IS NULL OFFSET 0)
+        EXISTS (SELECT FROM map_executions m WHERE m.tenant_id = @tenant_id AND m.execution_id = r.parent_id
+                   AND (m.finished_at IS NULL OR m.status = 'failed' AND m.erased_at IS NULL) OFFSET 0)
         OR EXISTS (SELECT FROM turns t WHERE t.tenant_id = @tenant_id AND t.execution_id = r.parent_id AND t.finished_at IS NULL OFFSET 0)))
 RETURNING r.id, r.execution_id;
 

@@ -73,7 +73,7 @@ func (m *machine) rememberBlock(b *Block) {
 	if m.s.Redone == nil {
 		m.s.Redone = map[string]*Redone{}
 	}
-	m.s.Redone[b.Key.String()] = r
+	m.s.Redone[b.String()] = r
 }
 
 // rememberSteps keeps the numbers of the calls of steps that are over and run again: those that have
@@ -108,11 +108,11 @@ func (m *machine) attempted(k Key, n int) {
 // redo gives a block that begins again what its steps have done, but for an iteration about another item.
 // Where that makes calls with the numbers of what was done, the caller refuses them.
 func (m *machine) redo(b *Block) {
-	r := m.s.Redone[b.Key.String()]
+	r := m.s.Redone[b.String()]
 	if r == nil {
 		return
 	}
-	delete(m.s.Redone, b.Key.String())
+	delete(m.s.Redone, b.String())
 	if !sameValue(r.Item, b.Item) {
 		return
 	}

@@ -104,15 +104,12 @@ const governanceApproved = "approved"
 // that an earlier trigger claimed is waited for and read, never run again. A fault refuses the
 // trigger; an execution that ends failed is no fault here.
 func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
-	version, err := s.lastPublished(req, who.TenantID)
-	if err != nil || !version.assumed {
-		version, err = s.versionOf(ctx, who.TenantID, req)
+	version, refused := s.lastPublished(req, who.TenantID), error(nil)
+	if version.assumed {
+		refused = fits(version, req)
 	}
-	if err != nil {
-		return Outcome{}, err
-	}
-	refused := fits(version, req)
-	if refused != nil && version.assumed { // it may fit one that was published since
+	if !version.assumed || refused != nil { // it may fit one that was published since
+		var err error
 		if version, err = s.versionOf(ctx, who.TenantID, req); err != nil {
 			return Outcome{}, err
 		}
@@ -148,13 +145,11 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 
 // lastPublished returns the version that a trigger probably runs, without a look at the rows. It is
 // not assumed where this process does not know it.
-func (s *Service) lastPublished(req Request, tenant uuid.UUID) (Version, error) {
-	if req.Version != 0 || req.Parent != nil {
-		return Version{}, nil
+func (s *Service) lastPublished(req Request, tenant uuid.UUID) (v Version) {
+	if req.Version == 0 && req.Parent == nil {
+		v, v.assumed = s.d.Definitions.LastPublished(tenant, req.MapID)
 	}
-	v, known := s.d.Definitions.LastPublished(tenant, req.MapID)
-	v.assumed = known
-	return v, nil
+	return v
 }
 
 // versionOf returns the version that a trigger runs.
@@ -287,10 +282,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	var asked *place
 	if refused == nil {
 		asked, err = s.placeOf(ctx, key, v, req.Payload, claimedAs)
-		switch {
-		case fault.As(err) != nil && len(params.Keys) > 0:
-			refused = err
-		case err != nil:
+		if refused = err; err != nil && (fault.As(err) == nil || len(params.Keys) == 0) {
 			return Execution{}, false, err
 		}
 	}
