@@ -240,6 +240,24 @@ func keysOf(req Request) []string {
 // executionIDOf returns the execution_id of the execution with the id.
 func executionIDOf(id uuid.UUID) string { return "exec_" + id.String() }
 
+// rowOf returns the row of the execution that a trigger asks for.
+func (s *Service) rowOf(who actor.Actor, id uuid.UUID, v Version, req Request) claim {
+	row := claim{
+		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, Machine: s.d.Machines.Current(), MapType: string(v.MapType),
+		DryRun: req.DryRun || v.Program.Definition().DryRun, SessionID: db.Optional(req.SessionID), Customer: db.Optional(req.Customer), Origin: who.Kind,
+		KeyID: who.KeyID(), UserID: who.UserID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
+		WorkflowID: flow.MapWorkflowID(flow.MapRef{TenantID: who.TenantID, ID: id, Attempt: 1}),
+	}
+	if p := req.Parent; p != nil {
+		row.ParentID, row.Step, row.Depth = &p.Execution.ExecutionID, &p.Step, p.Execution.Depth+1
+		row.Origin = actor.Map
+		if p.turn != nil {
+			row.Origin, row.Depth = actor.Agent, p.turn.Chain.Maps
+		}
+	}
+	return row
+}
+
 // claim takes the names of the trigger, or finds the execution that has them. The names come before the
 // payload: refused says why the version does not take that, and is only returned where the names are new.
 func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (e Execution, fresh bool, err error) {
@@ -254,19 +272,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	if err != nil {
 		return Execution{}, false, fault.New(fault.CodeInvalidJSON, "payload: "+err.Error())
 	}
-	row := claim{
-		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, Machine: s.d.Machines.Current(), MapType: string(v.MapType),
-		DryRun: req.DryRun || v.Program.Definition().DryRun, SessionID: db.Optional(req.SessionID), Customer: db.Optional(req.Customer), Origin: who.Kind,
-		KeyID: who.KeyID(), UserID: who.UserID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
-		WorkflowID: flow.MapWorkflowID(flow.MapRef{TenantID: who.TenantID, ID: id, Attempt: 1}),
-	}
-	if p := req.Parent; p != nil {
-		row.ParentID, row.Step, row.Depth = &p.Execution.ExecutionID, &p.Step, p.Execution.Depth+1
-		row.Origin = actor.Map
-		if p.turn != nil {
-			row.Origin, row.Depth = actor.Agent, p.turn.Chain.Maps
-		}
-	}
+	row := s.rowOf(who, id, v, req)
 	params := dbsqlc.ClaimMapParams{
 		TenantID: who.TenantID, Keys: keysOf(req), Call: mustJSON(row), Fingerprint: key.Digest(canonical),
 		Payload:  key.Seal(datakey.Place{Tenant: who.TenantID, Row: id, Field: datakey.MapPayload}, req.Payload),
