@@ -25,12 +25,15 @@ type policy struct {
 	over     int64    // args.amount is greater; 0 asks nothing
 	in       []string // args.customer.country is one of
 	prefix   string   // args.note starts with
+	beyond   bool     // args.amount is greater than args.limit
+	outside  []string // args.customer.country is not one of
+	unlike   string   // args.note does not start with, as a regular expression
 	either   bool     // over or in is enough
 }
 
 type call struct {
 	provider, name, risk string
-	amount               *int64
+	amount, limit        *int64
 	country, note        *string
 }
 
@@ -41,6 +44,9 @@ func (c call) args() json.RawMessage {
 	a := map[string]any{}
 	if c.amount != nil {
 		a["amount"] = *c.amount
+	}
+	if c.limit != nil {
+		a["limit"] = *c.limit
 	}
 	if c.country != nil {
 		a["customer"] = map[string]any{"country": *c.country}
@@ -57,7 +63,7 @@ func (c call) args() json.RawMessage {
 
 // schema is that of each verb: all fields are known, so one that is missing counts
 // against the call.
-const schema = `{"type":"object","properties":{"amount":{"type":"integer"},"note":{"type":"string"},
+const schema = `{"type":"object","properties":{"amount":{"type":"integer"},"limit":{"type":"integer"},"note":{"type":"string"},
 "customer":{"type":"object","properties":{"country":{"type":"string"}}}}}`
 
 var (
@@ -81,6 +87,10 @@ func generate(n int) set {
 		if r.IntN(8) > 0 {
 			v := int64(r.IntN(5000))
 			c.amount = &v
+		}
+		if r.IntN(8) > 0 {
+			v := int64(r.IntN(5000))
+			c.limit = &v
 		}
 		if r.IntN(8) > 0 {
 			v := pick(r, countries)
@@ -119,7 +129,7 @@ func newPolicy(r *rand.Rand, i int) policy {
 	default:
 		p.verb = fmt.Sprintf("%s:verb_%d", pick(r, providers), i)
 	}
-	switch r.IntN(4) {
+	switch r.IntN(7) {
 	case 0:
 		p.over = int64(500 + r.IntN(4000))
 	case 1:
@@ -127,6 +137,12 @@ func newPolicy(r *rand.Rand, i int) policy {
 		p.either = i%2 == 1
 	case 2:
 		p.prefix = "urgent:"
+	case 3:
+		p.beyond = true
+	case 4:
+		p.outside = []string{"DE", "FR", "US"}
+	case 5:
+		p.unlike = "test:"
 	default:
 		p.in = []string{"KP", "IR", "BR"}
 	}

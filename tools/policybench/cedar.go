@@ -34,6 +34,9 @@ func newCedar(s set) (*cedarEngine, error) {
 		if c.amount != nil {
 			args["amount"] = cedar.Long(*c.amount)
 		}
+		if c.limit != nil {
+			args["limit"] = cedar.Long(*c.limit)
+		}
 		if c.country != nil {
 			args["customer"] = cedar.NewRecord(cedar.RecordMap{"country": cedar.String(*c.country)})
 		}
@@ -86,6 +89,16 @@ func cedarText(p policy) string {
 	if p.in != nil {
 		ask("context.args has customer && context.args.customer has country",
 			fmt.Sprintf("[\"%s\"].contains(context.args.customer.country)", strings.Join(p.in, `", "`)))
+	}
+	if p.beyond {
+		ask("context.args has amount && context.args has limit", "context.args.amount > context.args.limit")
+	}
+	if p.outside != nil {
+		ask("context.args has customer && context.args.customer has country",
+			fmt.Sprintf("!([\"%s\"].contains(context.args.customer.country))", strings.Join(p.outside, `", "`)))
+	}
+	if p.unlike != "" {
+		ask("context.args has note", fmt.Sprintf("!(context.args.note like %q)", p.unlike+"*"))
 	}
 	if p.prefix != "" {
 		ask("context.args has note", fmt.Sprintf("context.args.note like %q", p.prefix+"*"))

@@ -89,6 +89,16 @@ func regoBody(p policy) string {
 	if p.over > 0 {
 		fmt.Fprintf(&b, "\tamount := object.get(input.args, \"amount\", %s)\n\tis_number(amount)\n\tamount > %d\n", fits(fmt.Sprint(p.over+1)), p.over)
 	}
+	if p.beyond {
+		fmt.Fprintf(&b, "\tamount := object.get(input.args, \"amount\", %s)\n\tlimit := object.get(input.args, \"limit\", %s)\n\tis_number(amount)\n\tis_number(limit)\n\tamount > limit\n",
+			fits("1e9"), fits("-1e9"))
+	}
+	if p.outside != nil {
+		fmt.Fprintf(&b, "\tcountry := object.get(input.args, [\"customer\", \"country\"], %s)\n\tis_string(country)\n\tnot country in {\"%s\"}\n", fits(`""`), strings.Join(p.outside, `", "`))
+	}
+	if p.unlike != "" {
+		fmt.Fprintf(&b, "\tnote := object.get(input.args, \"note\", %s)\n\tis_string(note)\n\tnot regex.match(%q, note)\n", fits(`""`), "^"+p.unlike)
+	}
 	if p.in != nil {
 		list, err := json.Marshal(p.in)
 		if err != nil {

@@ -44,6 +44,16 @@ func newOurs(s set) *ours {
 		if p.prefix != "" {
 			one.Conditions = append(one.Conditions, condition("args.note", governance.OpStartsWith, p.prefix))
 		}
+		if p.beyond {
+			one.Conditions = append(one.Conditions, governance.Condition{Field: "args.amount", Operator: governance.OpGreater, ValueField: "args.limit"})
+		}
+		if p.outside != nil {
+			in := condition("args.customer.country", governance.OpIn, p.outside)
+			one.Conditions = append(one.Conditions, governance.Condition{Not: &in})
+		}
+		if p.unlike != "" {
+			one.Conditions = append(one.Conditions, condition("args.note", governance.OpNotMatches, "^"+p.unlike))
+		}
 		if p.either {
 			one.Conditions = []governance.Condition{{Any: one.Conditions}}
 		}
