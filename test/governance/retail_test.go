@@ -137,8 +137,8 @@ func (c retailCall) run(w *world) (a rig.Answer, id string) {
 	return w.send(body), id
 }
 
-// retailRule has calls of each kind for a rule. Of those that are held, people decide, and they are sent
-// once.
+// retailRule has calls of each kind for a rule. Those that are held are sent once where people approve
+// them, and not where people reject them.
 type retailRule struct{ passes, fails, held []retailCall }
 
 // check makes the calls under the policy of the rule.
@@ -178,6 +178,12 @@ func (r retailRule) check(t *testing.T, w *world, shop *retail, name string, pol
 		w.awaitStatus(id, "executed")
 		require.Equal(t, http.StatusConflict, w.approve(e.Error.ApprovalID).Status)
 		require.Equal(t, before+1, shop.count(c.verb), "%v", c)
+
+		a, id = c.run(w)
+		approval := refused(t, a, http.StatusForbidden, "GOVERNANCE_BLOCKED").Error.ApprovalID
+		require.Equal(t, http.StatusOK, w.reject(approval).Status)
+		w.awaitStatus(id, "rejected")
+		require.Equal(t, before+1, shop.count(c.verb), "%v was rejected", c)
 	}
 }
 
