@@ -218,6 +218,7 @@ func (m *machine) revive(t *Task) {
 	}
 	b := t.block
 	m.remember(t)
+	delete(m.results(b), m.p.id(t)) // it has not ended, so there is nothing to reuse
 	m.unindex(t)
 	b.Task = nil
 	m.ready(b)

@@ -26,6 +26,7 @@ type Redone struct {
 func (m *machine) rewind(b *Block, to int) {
 	if b.Task != nil {
 		m.remember(b.Task)
+		delete(m.results(b), m.p.id(b.Task)) // it has not ended, so there is nothing to reuse
 		m.drop(b.Task)
 		b.Task = nil
 	}
@@ -61,6 +62,9 @@ func (m *machine) rememberBlock(b *Block) {
 	steps := m.p.lists[b.Path]
 	r := &Redone{Redo: min(max(b.Redo, b.Pos), len(steps))}
 	results := m.results(b)
+	if b.Task != nil {
+		delete(results, m.p.id(b.Task)) // it has not ended
+	}
 	m.rememberSteps(steps[:r.Redo], b.Iteration, results)
 	if b.Index != nil {
 		r.Item, r.Results = b.Item, map[string]*Result{}
