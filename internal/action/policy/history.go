@@ -57,8 +57,7 @@ func (m *simulating) countWindows(ctx context.Context, policies []governance.Pol
 	if f.key, err = m.s.keys.Key(ctx, m.tenant); err != nil {
 		return err
 	}
-	until, _ := ctx.Deadline()
-	limited, cancel := context.WithTimeout(ctx, time.Until(until)/2)
+	limited, cancel := halfOfTime(ctx)
 	defer cancel()
 	h := &governance.History{}
 	complete, err := m.readHistory(limited, &f, h, from)
@@ -70,6 +69,16 @@ func (m *simulating) countWindows(ctx context.Context, policies []governance.Pol
 	}
 	m.history, m.out.Windows = h, WindowsCounted
 	return nil
+}
+
+// halfOfTime returns a context that ends when half of the time that is left is over. Where ctx has no
+// deadline, neither has it.
+func halfOfTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(until)/2)
 }
 
 // readHistory reads the runs, and reports whether none is missing.

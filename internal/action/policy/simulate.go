@@ -88,7 +88,8 @@ type Simulation struct {
 	Period Period
 	// Runs are those of the period, Judged those that were judged: all, or where there are
 	// more than the sample a part of them that is fair and the same each time. Skipped are
-	// those of the sample whose verb is not in the catalog any more, or whose arguments were erased.
+	// those of the sample whose verb is no longer in the catalog, or whose arguments were erased or
+	// cannot be read.
 	Runs            int64
 	Judged, Skipped int
 	Sampled         bool
@@ -202,7 +203,21 @@ type simulating struct {
 	before, after *governance.Set
 	history       *governance.History                // nil where windows are in doubt
 	subjects      *simplelru.LRU[verb.Name, Subject] // nil for a verb that is gone
+	unread        unread
 	out           Simulation
+}
+
+// unread are runs whose arguments cannot be read. One line of the log tells the operator of all.
+type unread struct {
+	count int
+	first uuid.UUID
+	why   error // of the first
+}
+
+func (u *unread) add(run uuid.UUID, why error) {
+	if u.count++; u.count == 1 {
+		u.first, u.why = run, why
+	}
 }
 
 func (m *simulating) run(ctx context.Context, p Policy, c Candidate) error {
@@ -231,12 +246,19 @@ func (m *simulating) run(ctx context.Context, p Policy, c Candidate) error {
 	m.out.Sampled = m.out.Runs > int64(len(ids))
 	// The samples are shown even where the time is over before the runs are.
 	defer m.maskSamples(context.WithoutCancel(ctx))
+	defer m.tellOfUnread(ctx)
 	for some := range slices.Chunk(ids, runsAtOnce) {
 		if err := m.judge(ctx, some); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (m *simulating) tellOfUnread(ctx context.Context) {
+	if u := m.unread; u.count > 0 {
+		m.s.log.WarnContext(ctx, "a simulation skips runs whose arguments cannot be read", "tenant_id", m.tenant, "runs", u.count, "first_run_id", u.first, "error", u.why)
+	}
 }
 
 // maskSamples hides the tenant's own secrets in what is shown.
@@ -301,8 +323,14 @@ func (m *simulating) judge(ctx context.Context, ids []uuid.UUID) error {
 			m.out.Skipped++
 			continue
 		}
-		if r.Args, err = m.args(ctx, r); err != nil {
-			return err
+		key, err := m.s.keys.Key(ctx, m.tenant)
+		if err != nil {
+			return fmt.Errorf("policy: simulate: %w", err)
+		}
+		if r.Args, err = openArgs(key, m.tenant, r); err != nil {
+			m.out.Skipped++
+			m.unread.add(r.ID, err)
+			continue
 		}
 		if m.compare(ctx, subject, r); ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -326,18 +354,21 @@ func (m *simulating) subject(ctx context.Context, name verb.Name) (Subject, erro
 	return subject, nil
 }
 
-// args opens the arguments of a run.
-func (m *simulating) args(ctx context.Context, r dbsqlc.RunsToJudgeRow) (string, error) {
-	key, err := m.s.keys.Key(ctx, m.tenant)
+// openArgs returns the arguments of a run. The error says that they do not open under the key, or are
+// no JSON. It is about this row alone: the others can be judged.
+func openArgs(key *datakey.Key, tenant uuid.UUID, r dbsqlc.RunsToJudgeRow) (string, error) {
+	args, err := key.Open(datakey.Place{Tenant: tenant, Row: r.ID, Field: datakey.RunArgs}, r.Args)
 	if err != nil {
 		return "", fmt.Errorf("policy: simulate: %w", err)
 	}
-	args, err := key.Open(datakey.Place{Tenant: m.tenant, Row: r.ID, Field: datakey.RunArgs}, r.Args)
-	if err != nil {
-		return "", fmt.Errorf("policy: simulate: run %s: %w", r.ID, err)
+	if !json.Valid(args) {
+		return "", errNoJSON
 	}
 	return string(args), nil
 }
+
+// errNoJSON says that stored arguments are no JSON. It does not show them.
+var errNoJSON = errors.New("policy: simulate: the stored arguments are no JSON")
 
 // compare judges one run, unless the time is over.
 func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.RunsToJudgeRow) {

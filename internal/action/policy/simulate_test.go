@@ -1,9 +1,11 @@
 package policy_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
@@ -329,6 +332,56 @@ func TestSimulateCountsWindows(t *testing.T) {
 	m = b.simulate(t, policy.Candidate{Draft: draft, From: &from, Sample: 10})
 	require.Equal(t, policy.WindowsInDoubt, m.Windows)
 	require.Equal(t, 6, m.Judged)
+}
+
+// A run whose arguments cannot be read ends no simulation: it is skipped and counted, and the others
+// are judged. The operator is told once, and the line of the log shows no argument.
+func TestSimulateSkipsRunsWhoseArgumentsCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	key, err := testkit.Keys{}.Key(t.Context(), b.ours)
+	require.NoError(t, err)
+	sealed := func(args string) (string, uuid.UUID) {
+		id := b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:create_order", `{}`, `{"customer_id":"`+uuid.NewString()+`"}`)
+		text := key.Seal(datakey.Place{Tenant: b.ours, Row: id, Field: datakey.RunArgs}, []byte(args))
+		b.exec(t, "UPDATE runs SET args = $2 WHERE id = $1", id, text)
+		return text, id
+	}
+	_, small := sealed(`{"amount":50}`)
+	text, large := sealed(`{"amount":5000}`)
+	for name, args := range map[string]string{
+		"sealed for another run": text,
+		"cut off":                text[:len(text)-8],
+		"no base64":              "s1.%%%",
+		"nothing sealed":         "s1.",
+		"no JSON":                `{"amount":50`,
+		"empty":                  "",
+	} {
+		b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:create_order", args, `{"customer_id":"`+name+`"}`)
+	}
+	b.exec(t, "UPDATE runs SET state = 'executed', sent_at = created_at WHERE tenant_id = $1", b.ours)
+	var said bytes.Buffer
+	service, err := policy.New(policy.Deps{
+		DB: b.db.Pool, Subjects: b.dispatch, Keys: testkit.Keys{}, Now: func() time.Time { return b.now }, Log: slog.New(slog.NewJSONHandler(&said, nil)),
+	})
+	require.NoError(t, err)
+	b.Service = service
+	for name, c := range map[string]governance.Condition{
+		"of the arguments": when("args.amount", governance.OpGreater, "1000"),
+		"of a window":      {Window: &governance.Window{By: "customer_id", Per: "2h", Sum: "args.amount"}, Operator: governance.OpGreater, Value: json.RawMessage("1000")},
+	} {
+		said.Reset()
+		m := b.simulate(t, policy.Candidate{Draft: policy.Draft{Name: "Large", Action: "block", Matchers: verbs("shop:create_order"), Conditions: []governance.Condition{c}}})
+		require.EqualValues(t, 8, m.Runs, name)
+		require.Equal(t, 2, m.Judged, name)
+		require.Equal(t, 6, m.Skipped, name)
+		require.False(t, m.Partial, name)
+		require.Equal(t, []string{large.String()}, executionsOf(m.Newly[policy.Blocked]), name)
+		require.Equal(t, 1, m.Unchanged, "%s: %s is as it was", name, small)
+		require.Equal(t, 1, strings.Count(said.String(), "cannot be read"), said.String())
+		require.Contains(t, said.String(), `"runs":6`)
+		require.NotContains(t, said.String(), "amount")
+	}
 }
 
 // simulateOther simulates a policy without windows, for a tenant that has none.
