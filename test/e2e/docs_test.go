@@ -25,25 +25,19 @@ import (
 // notRun are the blocks of commands that say of themselves that they are not run, in the
 // order of the pages.
 var notRun = []string{
-	"README.md: it installs packages",
-	"README.md: the test of these pages has started it",
-	"docs/getting-started.md: the test of these pages has started it",
-	"docs/getting-started.md: it needs the document of Stripe",
-	"docs/getting-started.md: it needs a key of Stripe",
-	"docs/catalog-and-providers.md: it needs the role that owns the tables",
-	"docs/events.md: it does not end",
-	"docs/operations.md: it is for a database that was loaded into another cluster",
-	"docs/runs-and-the-fence.md: it needs a write whose answer was lost",
-	"docs/temporal-ui.md: it needs the temporal command",
-	"docs/webhooks.md: it needs a receiver",
+	"README.md: it installs packages of the machine, as root",
+	"README.md: make test runs the test of these pages, which has started what make dev starts",
+	"docs/getting-started.md: the test of these pages has started what it starts",
+	"docs/temporal-ui.md: no package of README.md has the temporal command",
 }
 
 // block is a block of code on a page.
 type block struct {
 	line           int
 	language, text string
-	// skip is why it is not run.
-	skip string
+	// skip is why it is not run, given what the reader has that no block before it makes, and until
+	// what it prints before the reader stops it.
+	skip, given, until string
 	// answer is what the page says that it prints: its language and text; the language is
 	// empty where the page says nothing.
 	answerLanguage, answer string
@@ -57,11 +51,7 @@ type block struct {
 func TestCommandsOfThePagesWork(t *testing.T) {
 	t.Parallel()
 	s := rig.Dev(t)
-	dir := t.TempDir() // stands for the project's folder
-	require.NoError(t, os.Symlink(filepath.Join(s.Dir, "data"), filepath.Join(dir, ".dev")))
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	product := rig.Binary(t, rig.Build{Command: "agentruntime"})
-	require.NoError(t, os.Symlink(product, filepath.Join(dir, "bin", "agentruntime")))
+	r := newReader(t, s)
 	var skipped []string
 	ran := 0
 	for _, page := range pagesInOrder(t) {
@@ -78,25 +68,18 @@ func TestCommandsOfThePagesWork(t *testing.T) {
 			continue
 		}
 		ran += len(run)
-		t.Run(page, func(t *testing.T) { runPage(t, s, dir, page, run) })
+		t.Run(page, func(t *testing.T) { runPage(t, r, page, run) })
 	}
 	require.Equal(t, notRun, skipped)
 	t.Logf("%d blocks of commands were run, %d were not", ran, len(skipped))
-	require.Greater(t, ran, 25)
+	require.Greater(t, ran, 60)
 }
 
 // What the pages show as a Map can be stored where `make dev` runs.
 func TestMapsOfThePagesAreValid(t *testing.T) {
 	t.Parallel()
 	s := sharedDev().For(t)
-	env, err := os.ReadFile(filepath.Join(s.Dir, "data", "env"))
-	require.NoError(t, err)
-	of := func(name string) string {
-		m := regexp.MustCompile(`(?m)^` + name + `='(.*)'$`).FindSubmatch(env)
-		require.NotNil(t, m, "%s in %s", name, env)
-		return string(m[1])
-	}
-	user, found := s.LogIn(of("EMAIL"), of("PASSWORD")), 0
+	user, found := newReader(t, s).user(t), 0
 	for _, page := range pagesInOrder(t) {
 		for _, b := range blocks(t, page) {
 			text := b.text
@@ -144,7 +127,7 @@ func pagesInOrder(t *testing.T) []string {
 
 var (
 	fence = regexp.MustCompile("^( *)```(.*)$")
-	mark  = regexp.MustCompile(`^ *<!-- not run: (.+) -->$`)
+	mark  = regexp.MustCompile(`^ *<!-- (not run|given|runs until): (.+) -->$`)
 )
 
 // blocks reads the blocks of code of a page; an answer belongs to the block before it.
@@ -155,24 +138,23 @@ func blocks(t *testing.T, page string) []block {
 	var (
 		list    []block
 		open    *block
+		next    block // with the marks before it
 		indent  string
-		skip    string
 		content []string
 	)
 	for i, line := range strings.Split(string(text), "\n") {
 		m := fence.FindStringSubmatch(line)
 		switch {
 		case open == nil && m != nil:
-			open, indent, content = &block{line: i + 1, language: m[2], skip: skip}, m[1], nil
+			next.line, next.language = i+1, m[2]
+			of := next
+			open, next, indent, content = &of, block{}, m[1], nil
 		case open == nil:
-			skip = ""
-			if m := mark.FindStringSubmatch(line); m != nil {
-				skip = m[1]
-			}
+			next.mark(line)
 		case m == nil:
 			content = append(content, strings.TrimPrefix(line, indent))
 		default:
-			open.text, skip = strings.Join(content, "\n")+"\n", ""
+			open.text = strings.Join(content, "\n") + "\n"
 			if language, isAnswer := strings.CutSuffix(open.language, " answer"); isAnswer {
 				require.NotEmpty(t, list, "%s:%d: an answer to nothing", page, open.line)
 				last := &list[len(list)-1]
@@ -188,39 +170,63 @@ func blocks(t *testing.T, page string) []block {
 	return list
 }
 
+// mark reads a line before a block: its marks are the lines right before it.
+func (b *block) mark(line string) {
+	m := mark.FindStringSubmatch(line)
+	switch {
+	case m == nil:
+		*b = block{}
+	case m[1] == "not run":
+		b.skip = m[2]
+	case m[1] == "given":
+		b.given = m[2]
+	default:
+		b.until = m[2]
+	}
+}
+
 // runPage runs the blocks in one shell, as in one terminal. SQL goes to the database.
-func runPage(t *testing.T, s *rig.Stack, dir, page string, run []block) {
+func runPage(t *testing.T, r reader, page string, run []block) {
 	t.Helper()
 	var script strings.Builder
 	out := t.TempDir()
 	for i, b := range run {
 		if b.language == "sh" {
-			fmt.Fprintf(&script, "exec >%s/%d 2>&1\n%s", out, i, b.text)
+			calls := filepath.Join(out, fmt.Sprint(i, ".calls"))
+			require.NoError(t, os.Mkdir(calls, 0o755))
+			fmt.Fprintf(&script, "exec >%s/%d 2>&1\nexport CALLS=%s\n%s%s", out, i, calls, r.gives(t, b.given), b.command(filepath.Join(out, strconv.Itoa(i))))
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script.String())
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), "PATH="+r.shims+":"+os.Getenv("PATH"))
 	said, failed := cmd.CombinedOutput()
+	var last []byte // what the last block printed
 	for i, b := range run {
 		where := fmt.Sprintf("%s:%d", page, b.line)
 		if b.language == "sql" {
-			checkSQL(t, s, where, b.text)
+			checkSQL(t, r.stack, where, b.text)
 			continue
 		}
 		printed, err := os.ReadFile(filepath.Join(out, strconv.Itoa(i)))
-		require.NoError(t, err, "%s: a block before it failed: %v %s", where, failed, said)
+		require.NoError(t, err, "%s: a block before it failed: %v %s%s", where, failed, said, last)
+		last = printed
 		checkPrinted(t, where, b, string(printed))
+		checkStatuses(t, where, b, filepath.Join(out, fmt.Sprint(i, ".calls")), string(printed))
 	}
-	require.NoError(t, failed, "%s: the last block failed", page)
+	require.NoError(t, failed, "%s: the last block failed: %s", page, last)
 }
 
+// checkSQL executes the statements, and undoes them: other pages have the same database.
 func checkSQL(t *testing.T, s *rig.Stack, where, statement string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.DatabaseURL)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	_, err = conn.Exec(t.Context(), statement)
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), statement)
 	require.NoError(t, err, where)
+	require.NoError(t, tx.Rollback(t.Context()))
 }
 
 // checkPrinted compares what a block printed with the page. Where the page says nothing,
