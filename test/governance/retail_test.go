@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -34,6 +35,7 @@ func newRetail(t *testing.T) *retail {
 	s := &retail{got: map[string]int{}, orders: map[string]string{
 		"#W0000001": order("ann", "pending"), "#W0000002": order("ann", "delivered"), "#W0000003": order("bob", "pending"),
 		"#W0000004": order("ann", "exchange requested"), "#W0000005": `{"user_id":"ann"}`,
+		"W0000001": order("ann", "pending"), // so that nothing but the shape of the id is wrong
 	}}
 	s.srv = httptest.NewServer(s)
 	t.Cleanup(s.srv.Close)
@@ -79,7 +81,7 @@ func retailPaths() map[string]any {
 		"get_order_details":              {"order_id": text},
 		"find_user_id_by_email":          {"email": text},
 		"cancel_pending_order":           {"order_id": text, "reason": text},
-		"modify_pending_order":           {"order_id": text, "changes": map[string]any{"type": "object", "properties": m{"address": text, "payment": text}}},
+		"modify_pending_order":           {"order_id": text, "changes": map[string]any{"type": "object", "properties": m{"address": text, "items": list, "payment": text}}},
 		"exchange_delivered_order_items": {"order_id": text, "item_ids": list, "new_item_ids": list, "payment_method_id": text},
 		"return_delivered_order_items":   {"order_id": text, "item_ids": list, "payment_method_id": text},
 		"transfer_to_human_agents":       {"summary": text},
@@ -195,6 +197,9 @@ func TestRulesOfARetailAgent(t *testing.T) {
 	exchange := m{"order_id": "#W0000002", "item_ids": []string{"1"}, "new_item_ids": []string{"2"}, "payment_method_id": "card_1"}
 	giveBack := m{"order_id": "#W0000002", "item_ids": []string{"1"}, "payment_method_id": "card_1"}
 	ann := m{"customer_id": "ann", "confirmed": true}
+	modify := func(changes m) retailCall {
+		return retailCall{"modify_pending_order", m{"order_id": "#W0000001", "changes": changes}, ann, ""}
+	}
 	rules := map[string]retailRule{
 		"The customer is found first": {
 			passes: []retailCall{{"find_user_id_by_email", m{"email": "ann@example.com"}, ann, "s1"}, {"cancel_pending_order", cancel, ann, "s1"}},
@@ -244,8 +249,14 @@ func TestRulesOfARetailAgent(t *testing.T) {
 			held:   []retailCall{{"transfer_to_human_agents", m{"summary": "x"}, ann, ""}},
 		},
 		"One change a call": {
-			passes: []retailCall{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, ""}},
-			fails:  []retailCall{{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x", "payment": "y"}}, ann, ""}},
+			passes: []retailCall{
+				modify(m{"address": "x"}), modify(m{"payment": "card_1"}), modify(m{"items": []string{"1", "2"}}), modify(m{}),
+				{"cancel_pending_order", m{"order_id": "#W0000001", "reason": "no longer needed"}, ann, ""},
+			},
+			fails: []retailCall{
+				modify(m{"address": "x", "payment": "y"}), modify(m{"address": "", "items": []string{}}), modify(m{"address": "x", "items": []string{"1"}, "payment": "y"}),
+				{"modify_pending_order", m{"order_id": "#W0000001"}, ann, ""},
+			},
 		},
 	}
 	require.Len(t, policies, len(rules), "the page and the test have the same rules")
@@ -254,29 +265,70 @@ func TestRulesOfARetailAgent(t *testing.T) {
 			t.Parallel()
 			w, shop := retailWorld(t)
 			require.Contains(t, policies, name)
+			require.NotEmpty(t, rule.passes)
+			require.NotEmpty(t, append(rule.fails, rule.held...))
 			w.policy(policies[name])
 			rule.check(t, w, shop, name, policies[name])
 		})
 	}
-	t.Run("all rules at once", func(t *testing.T) {
-		t.Parallel()
-		w, shop := retailWorld(t)
-		for _, policy := range policies {
-			w.policy(policy)
+}
+
+// With all rules of the page stored, an agent that keeps them can do its work. Each call that breaks one
+// rule is refused, and the refusal names that rule alone.
+func TestRulesOfARetailAgentTogether(t *testing.T) {
+	t.Parallel()
+	w, shop := retailWorld(t)
+	policies := retailPolicies(t)
+	for _, policy := range policies {
+		w.policy(policy)
+	}
+	ann := m{"customer_id": "ann", "confirmed": true}
+	of := func(verb string, args m) retailCall { return retailCall{verb, args, ann, "s1"} }
+	cancel := of("cancel_pending_order", m{"order_id": "#W0000001", "reason": "no longer needed"})
+	modify := of("modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}})
+	exchange := of("exchange_delivered_order_items", m{"order_id": "#W0000002", "item_ids": []string{"1"}, "new_item_ids": []string{"2"}, "payment_method_id": "card_1"})
+	giveBack := of("return_delivered_order_items", m{"order_id": "#W0000002", "item_ids": []string{"1"}, "payment_method_id": "card_1"})
+	passes := func(c retailCall) {
+		before := shop.count(c.verb)
+		a, _ := c.run(w)
+		require.Equal(t, http.StatusOK, a.Status, "%v: %s", c, a.Body)
+		require.Greater(t, shop.count(c.verb), before, "%v", c)
+	}
+	passes(of("find_user_id_by_email", m{"email": "ann@example.com"}))
+	passes(of("get_order_details", m{"order_id": "#W0000001"}))
+	for _, c := range []retailCall{modify, cancel, exchange, giveBack} {
+		passes(c)
+	}
+	held := of("transfer_to_human_agents", m{"summary": "The customer asks for a person."})
+	breaks := map[string]retailCall{
+		"The customer is found first":                  {cancel.verb, cancel.args, ann, "s2"},
+		"Only after the customer has confirmed":        {cancel.verb, cancel.args, m{"customer_id": "ann"}, "s1"},
+		"Ids of one shape":                             of(cancel.verb, with(cancel.args, m{"order_id": "W0000001"})),
+		"Only the customer's own orders":               of(cancel.verb, with(cancel.args, m{"order_id": "#W0000003"})),
+		"As many new items as old ones":                of(exchange.verb, with(exchange.args, m{"order_id": "#W0000004", "new_item_ids": []string{"2", "3"}})),
+		"One exchange per order":                       exchange,
+		"Reasons from a list":                          of(cancel.verb, with(cancel.args, m{"reason": "found it cheaper"})),
+		"Only pending orders change":                   of(modify.verb, with(modify.args, m{"order_id": "#W0000002"})),
+		"Refunds go back to where the money came from": of(giveBack.verb, with(giveBack.args, m{"payment_method_id": "card_2"})),
+		"A person takes over":                          held,
+		"One change a call":                            of(modify.verb, with(modify.args, m{"changes": m{"address": "x", "payment": "card_1"}})),
+	}
+	require.Len(t, breaks, len(policies), "each rule of the page is broken once")
+	var waits string
+	for broken, c := range breaks {
+		before := shop.count(c.verb)
+		a, _ := c.run(w)
+		e := refused(t, a, http.StatusForbidden, "GOVERNANCE_BLOCKED")
+		for name := range policies {
+			require.Equal(t, name == broken, strings.Contains(e.Error.Message, name), "%s is broken: %s", broken, e.Error.Message)
 		}
-		for _, c := range []retailCall{
-			{"find_user_id_by_email", m{"email": "ann@example.com"}, ann, "s1"},
-			{"get_order_details", m{"order_id": "#W0000001"}, ann, "s1"},
-			{"cancel_pending_order", cancel, ann, "s1"},
-			{"modify_pending_order", m{"order_id": "#W0000001", "changes": m{"address": "x"}}, ann, "s1"},
-			{"exchange_delivered_order_items", exchange, ann, "s1"},
-			{"return_delivered_order_items", giveBack, ann, "s1"},
-		} {
-			a, _ := c.run(w)
-			require.Equal(t, http.StatusOK, a.Status, "%v: %s", c, a.Body)
+		require.Equal(t, before, shop.count(c.verb), "%s: nothing is sent", broken)
+		if c.verb == held.verb {
+			waits = e.Error.ApprovalID
 		}
-		for _, verb := range []string{"cancel_pending_order", "modify_pending_order", "exchange_delivered_order_items", "return_delivered_order_items"} {
-			require.Equal(t, 1, shop.count(verb), verb)
-		}
-	})
+	}
+	require.Equal(t, http.StatusOK, w.approve(waits).Status)
+	rig.Until(t, 30*time.Second, "the held call is sent", func() bool { return shop.count(held.verb) == 1 })
+	passes(modify)
+	passes(of(exchange.verb, with(exchange.args, m{"order_id": "#W0000004"})))
 }
