@@ -1,7 +1,6 @@
 package importing
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +44,7 @@ const (
 // one, and 25 MiB of each large one.
 const (
 	fetchesMost      = 32
-	largeFetchesMost = 3
+	largeFetchesMost = 2
 )
 
 // The reasons why nothing more is fetched.
@@ -407,12 +407,29 @@ func (f *fetching) read(resp *http.Response) ([]byte, error) {
 	if resp.ContentLength > left {
 		return nil, f.tooMuch
 	}
-	var body bytes.Buffer
-	if resp.ContentLength > maxSmallFetched {
-		body.Grow(int(resp.ContentLength) + bytes.MinRead)
+	return readAll(&counted{f: f, r: resp.Body}, min(max(resp.ContentLength, firstRead), maxSmallFetched))
+}
+
+// firstRead is how many bytes of a body of unknown length have room at first.
+const firstRead = 32 << 10
+
+// readAll reads a body of about so many bytes. It returns the bytes without room behind them, and it
+// copies them once: a buffer that doubles would keep up to twice as many until the document has its turn.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	var parts [][]byte
+	part := make([]byte, 0, size+1) // one more, so that the end is found without another part
+	for {
+		n, err := r.Read(part[len(part):cap(part)])
+		part = part[:len(part)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return slices.Concat(append(parts, part)...), nil
+		case err != nil:
+			return nil, err //nolint:wrapcheck // the caller tells the errors apart
+		case len(part) == cap(part):
+			parts, part = append(parts, part), make([]byte, 0, min(2*cap(part), maxSmallFetched))
+		}
 	}
-	_, err := body.ReadFrom(&counted{f: f, r: resp.Body})
-	return body.Bytes(), err //nolint:wrapcheck // the caller tells the errors apart
 }
 
 // answered returns the error of another status than 200.
