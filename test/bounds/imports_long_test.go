@@ -13,7 +13,7 @@ func TestChaosImportsOfTheLargestDocumentsTakeBoundedMemory(t *testing.T) {
 	const most, mostYAML = 24 << 20, 5<<20 - 10_000
 	all := []upload{
 		jsonUpload(t, most), archiveUpload(t, most), addressUpload(t, most), oneFileUpload(t, most),
-		yamlUpload(t, mostYAML, mostYAML*9/10), swaggerUpload(t, most),
+		yamlUpload(t, mostYAML, mostYAML*9/10), aliasesUpload(t, most), swaggerUpload(t, most),
 	}
 	// One after the other: each is to have the machine.
 	check := func(name string, imports []upload) {

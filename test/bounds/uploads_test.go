@@ -195,3 +195,20 @@ func yamlUpload(tb testing.TB, bytes, list int) upload {
 	}
 	return upload{"YAML", "application/json", encoded(tb, settings(m{"openapi": text.String()})), text.Len()}
 }
+
+// aliasesUpload is a document of YAML that stands for one of about so many bytes: each operation has the
+// same bodies, by aliases. The texts of the operations make up a tenth, because a document that grows
+// more is refused.
+func aliasesUpload(tb testing.TB, bytes int) upload {
+	tb.Helper()
+	operation := openapiOperation(0)
+	operation["description"] = strings.Repeat("What it does. ", 35)
+	var text strings.Builder
+	fmt.Fprintf(&text, "openapi: 3.1.0\ninfo: {title: Large, version: '1'}\nx-request: &request %s\nx-responses: &responses %s\npaths:\n",
+		encoded(tb, operation["requestBody"]), encoded(tb, operation["responses"]))
+	each := len(encoded(tb, m{"post": operation}))
+	for i := range bytes / each {
+		fmt.Fprintf(&text, "  /y%d: {post: {operationId: do_%[1]d, description: %q, requestBody: *request, responses: *responses}}\n", i, operation["description"])
+	}
+	return upload{"YAML with aliases", "application/json", encoded(tb, settings(m{"openapi": text.String()})), bytes}
+}
