@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -130,6 +131,9 @@ func mapFailed(out mapruns.Outcome) error {
 	if e.Status == stepmachine.StatusCancelled {
 		f.Message = "The execution of the Map was cancelled."
 	}
+	if u := e.Undoing; u != nil && u.NotUndone > 0 {
+		f.Message += fmt.Sprintf(" Of its steps %d could not be undone: compensation of the execution has them.", u.NotUndone)
+	}
 	if out.Cached {
 		f.CachedFrom = e.ExecutionID
 		f.Message += " This is the stored failure of an earlier trigger; nothing ran again."
@@ -183,6 +187,7 @@ type mapExecution struct {
 	Metadata         json.RawMessage    `json:"metadata"`
 	Output           json.RawMessage    `json:"output,omitempty"`
 	Error            *stepmachine.Error `json:"error"`
+	Compensation     *compensation      `json:"compensation,omitempty"`
 	Steps            []mapStep          `json:"steps,omitempty"`
 	MoreSteps        bool               `json:"more_steps,omitempty"`
 	NextStepsAfter   int32              `json:"next_steps_after,omitempty"`
@@ -197,6 +202,34 @@ type mapExecution struct {
 	FinishedAt       *time.Time         `json:"finished_at"`
 
 	repeatMark
+}
+
+// compensation is what came of undoing the steps of an execution.
+type compensation struct {
+	Undone    int           `json:"undone"`
+	NotUndone int           `json:"not_undone"`
+	Calls     []undoingCall `json:"calls"`
+}
+
+// undoingCall is a call that did not undo its step.
+type undoingCall struct {
+	Path        string                 `json:"path"`
+	Verb        string                 `json:"verb"`
+	ExecutionID *string                `json:"execution_id"`
+	Status      stepmachine.CallStatus `json:"status"`
+	Code        *string                `json:"code"`
+	Title       *string                `json:"title"`
+}
+
+func viewUndoing(u *mapruns.Undoing) *compensation {
+	if u == nil {
+		return nil
+	}
+	v := &compensation{Undone: u.Undone, NotUndone: u.NotUndone, Calls: make([]undoingCall, len(u.Calls))}
+	for i, c := range u.Calls {
+		v.Calls[i] = undoingCall{Path: c.Path, Verb: c.Verb, ExecutionID: textOrNull(c.ExecutionID), Status: c.Status, Code: textOrNull(c.Code), Title: textOrNull(c.Title)}
+	}
+	return v
 }
 
 // mapStep is what one step of an execution has done.
@@ -282,7 +315,7 @@ func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
 	return mapExecution{
 		ExecutionID: e.ExecutionID, Kind: kindMap, MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
 		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, TokensUsed: e.Tokens, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
-		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: e.Error, ParentID: textOrNull(e.ParentID),
+		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: e.Error, Compensation: viewUndoing(e.Undoing), ParentID: textOrNull(e.ParentID),
 		APIKeyID: e.KeyID, Requester: byCaller(actor.CallerOf(e.KeyID, e.UserID)), RequestID: e.RequestID, WorkflowID: e.WorkflowID,
 		Attempt: e.Attempt, DurationMS: milliseconds(e.Took(s.deps.Now())), CreatedAt: e.CreatedAt(), FinishedAt: utc(e.FinishedAt),
 	}

@@ -168,7 +168,7 @@ func (m *mapRun) compensate(ctx workflow.Context, c stepmachine.Compensate) {
 	call := stepmachine.StartVerb{Ref: stepmachine.Ref{Attempt: c.Attempt}, Deadline: c.Deadline}
 	m.startCall(ctx, key, flow.MapCall{Call: call, Compensates: c.Seq}, func(end stepmachine.CallEnd) stepmachine.Event {
 		return stepmachine.CompensationEnded{
-			Seq: c.Seq, Attempt: c.Attempt, Status: end.Status, Error: end.Error, Sent: end.Sent, MayRepeat: end.MayRepeat,
+			Seq: c.Seq, Attempt: c.Attempt, Status: end.Status, Error: end.Error, Sent: end.Sent, MayRepeat: end.MayRepeat, Call: end.Call,
 		}
 	})
 }

@@ -32,7 +32,7 @@ func (q *Queries) AwaitedMap(ctx context.Context, db DBTX, arg AwaitedMapParams)
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation
 `
 
 type BeginMapParams struct {
@@ -112,6 +112,7 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.CallerWorkflow,
 		&i.Tainted,
 		&i.Shown,
+		&i.Compensation,
 	)
 	return i, err
 }
@@ -181,7 +182,7 @@ func (q *Queries) DeleteMapValues(ctx context.Context, db DBTX, arg DeleteMapVal
 }
 
 const EraseMaps = `-- name: EraseMaps :exec
-UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, again = NULL, erased_at = $1
+UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, compensation = NULL, again = NULL, erased_at = $1
  WHERE tenant_id = $2 AND id = ANY ($3::uuid[])
 `
 
@@ -197,10 +198,10 @@ func (q *Queries) EraseMaps(ctx context.Context, db DBTX, arg EraseMapsParams) e
 }
 
 const FinishMap = `-- name: FinishMap :many
-UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, records = $5, actions = $6,
-       asked = asked OR $7::boolean, wrote = wrote OR $8::boolean, output_invented = $9, governance = $10, updated_at = $11, finished_at = $11, again = NULL
- WHERE tenant_id = $12 AND id = $13 AND attempt = $14 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown
+UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, compensation = $5, records = $6, actions = $7,
+       asked = asked OR $8::boolean, wrote = wrote OR $9::boolean, output_invented = $10, governance = $11, updated_at = $12, finished_at = $12, again = NULL
+ WHERE tenant_id = $13 AND id = $14 AND attempt = $15 AND finished_at IS NULL
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation
 `
 
 type FinishMapParams struct {
@@ -208,6 +209,7 @@ type FinishMapParams struct {
 	Output         *string
 	Error          *string
 	State          *string
+	Compensation   *string
 	Records        int32
 	Actions        int32
 	Asked          bool
@@ -226,6 +228,7 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 		arg.Output,
 		arg.Error,
 		arg.State,
+		arg.Compensation,
 		arg.Records,
 		arg.Actions,
 		arg.Asked,
@@ -304,6 +307,7 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.CallerWorkflow,
 			&i.Tainted,
 			&i.Shown,
+			&i.Compensation,
 		); err != nil {
 			return nil, err
 		}
@@ -364,7 +368,7 @@ func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParam
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -435,6 +439,7 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.CallerWorkflow,
 		&i.Tainted,
 		&i.Shown,
+		&i.Compensation,
 	)
 	return i, err
 }
@@ -579,7 +584,7 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -650,6 +655,7 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.CallerWorkflow,
 		&i.Tainted,
 		&i.Shown,
+		&i.Compensation,
 	)
 	return i, err
 }
@@ -968,7 +974,7 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 const WantOfMap = `-- name: WantOfMap :many
 UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3, news_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation
 `
 
 type WantOfMapParams struct {
@@ -1055,6 +1061,7 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.CallerWorkflow,
 			&i.Tainted,
 			&i.Shown,
+			&i.Compensation,
 		); err != nil {
 			return nil, err
 		}

@@ -589,6 +589,7 @@ type MapExecution struct {
 	CallerWorkflow  *string
 	Tainted         bool
 	Shown           int32
+	Compensation    *string
 }
 
 type MapKey struct {

@@ -48,9 +48,70 @@ func TestCallsThatUndoAreGoverned(t *testing.T) {
 		require.Len(t, g.of(list[4]), 1)
 		require.Len(t, g.of(list[3]), 1)
 		require.Empty(t, g.of(list[5]))
-		var blocked []struct{ Metadata map[string]string }
+		var blocked []struct {
+			ExecutionID string `json:"execution_id"`
+			Metadata    map[string]string
+		}
 		tenant.User.Do(http.MethodGet, "/v1/executions?status=blocked", nil).Data(t, &blocked)
 		require.Len(t, blocked, 1, "people find the call that was not made")
 		require.NotEmpty(t, blocked[0].Metadata["map_id"])
+		var whole struct{ Compensation undoing }
+		tenant.User.Do(http.MethodGet, path, nil).Data(t, &whole)
+		require.Equal(t, undoing{Undone: 2, NotUndone: 1, Calls: []undoingCall{{
+			Path: "/steps/2", Verb: "gate:create_thing", ExecutionID: blocked[0].ExecutionID, Status: "failed", Code: "GOVERNANCE_BLOCKED", Title: whole.Compensation.title(),
+		}}}, whole.Compensation)
+		require.NotEmpty(t, whole.Compensation.title())
+		var events []struct {
+			Event        string
+			Compensation undoing
+		}
+		tenant.User.Do(http.MethodGet, path+"/events", nil).Data(t, &events)
+		failed := events[len(events)-1]
+		require.Equal(t, "map.failed", failed.Event)
+		require.Equal(t, undoing{Undone: 2, NotUndone: 1}, failed.Compensation)
+	})
+}
+
+// undoing is what an execution says about undoing its steps.
+type undoing struct {
+	Undone    int
+	NotUndone int `json:"not_undone"`
+	Calls     []undoingCall
+}
+
+type undoingCall struct {
+	Path, Verb, Status, Code, Title string
+	ExecutionID                     string `json:"execution_id"`
+}
+
+func (u undoing) title() string { return u.Calls[0].Title }
+
+// A call that undoes a step may be refused by the provider, may have no answer, and may have arguments that
+// cannot be made. The execution says so for each.
+func TestStepsThatAreNotUndoneAreListed(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		_, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Cannot undo", `[
+			{"id":"each","type":"foreach","items":["${trigger_data.a}","${trigger_data.b}"],"steps":[
+				{"id":"a","type":"verb","verb":"gate:create_thing","args":{"id":"${item}"},"compensate":{"verb":"gate:create_thing","args":{"id":"${if index == 1 then error else 1 end}"}}}]},
+			{"id":"stop","type":"raise","error":{"code":"STOPPED"}}]`)
+		list := ids(2)
+		res := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{"a": list[0], "b": list[1]}})
+		require.Equal(t, http.StatusUnprocessableEntity, res.Status, string(res.Body))
+		failure := res.Envelope(t).Error
+		require.Contains(t, failure.Message, "Of its steps 2 could not be undone")
+		var whole struct{ Compensation undoing }
+		tenant.User.Do(http.MethodGet, "/v1/executions/"+failure.ExecutionID, nil).Data(t, &whole)
+		require.Zero(t, whole.Compensation.Undone)
+		require.Equal(t, 2, whole.Compensation.NotUndone)
+		paths, codes := []string{}, []string{}
+		for _, call := range whole.Compensation.Calls {
+			paths, codes = append(paths, call.Path), append(codes, call.Code)
+			require.Equal(t, "failed", call.Status)
+		}
+		require.Equal(t, []string{"/steps/0/steps/0@1", "/steps/0/steps/0@0"}, paths)
+		require.Equal(t, []string{"EXPRESSION_ERROR", "INVALID_ARGS"}, codes)
 	})
 }

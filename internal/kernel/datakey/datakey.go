@@ -65,6 +65,7 @@ const (
 	MapPayload    Field = "map_executions.payload"
 	MapOutput     Field = "map_executions.output"
 	MapError      Field = "map_executions.error"
+	MapUndoing    Field = "map_executions.compensation"
 	MapState      Field = "map_executions.state"
 	MapAgain      Field = "map_executions.again"
 	MapStepInput  Field = "map_steps.input"

@@ -263,12 +263,35 @@ type Finish struct {
 	Actions int `json:"actions"`
 	// Unknown are the calls whose outcome is not known. They were not compensated.
 	Unknown []Ref `json:"unknown,omitempty"`
-	// Compensated is how many steps were undone; NotCompensated lists the kept calls that
-	// failed.
-	Compensated    int   `json:"compensated,omitempty"`
-	NotCompensated []int `json:"not_compensated,omitempty"`
+	// Compensated is how many steps were undone. NotCompensated lists the first 100 kept calls that
+	// did not undo their step, in the order in which they were made, and MoreNotCompensated is how
+	// many it does not list.
+	Compensated        int         `json:"compensated,omitempty"`
+	NotCompensated     []NotUndone `json:"not_compensated,omitempty"`
+	MoreNotCompensated int         `json:"more_not_compensated,omitempty"`
 	// OnFailureError is why on_failure failed; nil where it did not.
 	OnFailureError *Error `json:"on_failure_error,omitempty"`
+}
+
+// NotUndone is a kept call that did not undo its step.
+type NotUndone struct {
+	Seq int `json:"seq"`
+	// Call names the call, as CallEnd does; "" where none was made.
+	Call string `json:"call,omitempty"`
+	// Status is how it ended; "" where its arguments could not be made. KeepCompensation has why.
+	Status CallStatus `json:"status,omitempty"`
+	// Code and Title are those of its error; "" where it has none.
+	Code  string `json:"code,omitempty"`
+	Title string `json:"title,omitempty"`
+}
+
+// UnmarshalJSON also reads the number alone, as older states have it.
+func (n *NotUndone) UnmarshalJSON(text []byte) error {
+	type plain NotUndone
+	if json.Unmarshal(text, &n.Seq) == nil {
+		return nil
+	}
+	return json.Unmarshal(text, (*plain)(n))
 }
 
 // Name returns the name of the command.

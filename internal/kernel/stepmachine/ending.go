@@ -29,13 +29,28 @@ type Ending struct {
 	Attempt  int       `json:"attempt,omitempty"`
 	Delays   int       `json:"delays,omitempty"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Undone is how many kept calls were made well, NotUndone lists the others.
-	Undone    int   `json:"undone,omitempty"`
-	NotUndone []int `json:"not_undone,omitempty"`
+	// Undone is how many kept calls were made well. NotUndone lists the others, the first of them,
+	// and MoreNotUndone is how many it does not list.
+	Undone        int         `json:"undone,omitempty"`
+	NotUndone     []NotUndone `json:"not_undone,omitempty"`
+	MoreNotUndone int         `json:"more_not_undone,omitempty"`
 
 	// HandlerDone: on_failure has run, and HandlerError is why it failed.
 	HandlerDone  bool   `json:"handler_done,omitempty"`
 	HandlerError *Error `json:"handler_error,omitempty"`
+}
+
+// mostNotUndone is how many kept calls that did not undo their step an execution lists. More of them
+// tell people nothing that these do not, and all stay in its state.
+const mostNotUndone = 100
+
+// leave notes a step that is not undone.
+func (e *Ending) leave(n NotUndone) {
+	if len(e.NotUndone) == mostNotUndone {
+		e.MoreNotUndone++
+		return
+	}
+	e.NotUndone = append(e.NotUndone, n)
 }
 
 // succeed ends the execution well: all steps have run, or a return step has ended them.
@@ -137,7 +152,7 @@ func (m *machine) finishMap() {
 	m.do(Finish{
 		Status: e.Status, Output: e.Output, Error: e.Error, Actions: m.s.Actions,
 		Unknown:     unknown(m.s.Root, slices.Clone(m.s.Unknown)),
-		Compensated: e.Undone, NotCompensated: e.NotUndone, OnFailureError: e.HandlerError,
+		Compensated: e.Undone, NotCompensated: e.NotUndone, MoreNotCompensated: e.MoreNotUndone, OnFailureError: e.HandlerError,
 	})
 	if e.Status != StatusFailed {
 		// Nothing takes these up again.
@@ -174,7 +189,7 @@ func unknown(t *Task, found []Ref) []Ref {
 func (m *machine) compensate() {
 	e := m.s.Ending
 	for slices.Contains(m.s.Broken, e.Seq) {
-		e.NotUndone = append(e.NotUndone, e.Seq)
+		e.leave(NotUndone{Seq: e.Seq})
 		e.Seq--
 	}
 	if e.Seq == 0 {
@@ -201,7 +216,11 @@ func (m *machine) compensationEnded(c CompensationEnded) {
 	case c.Status == CallExecuted:
 		e.Undone++
 	default:
-		e.NotUndone = append(e.NotUndone, c.Seq)
+		left := NotUndone{Seq: c.Seq, Call: c.Call, Status: c.Status}
+		if c.Error != nil {
+			left.Code, left.Title = c.Error.Code, c.Error.Title
+		}
+		e.leave(left)
 	}
 	e.Seq--
 	m.compensate()

@@ -40,6 +40,8 @@ type CallEnd struct {
 	Wrote bool `json:"wrote,omitempty"`
 	// MayRepeat: this end provably had no effect, so another attempt is allowed.
 	MayRepeat bool `json:"may_repeat,omitempty"`
+	// Call names the call, so that people find it, where it was not executed; "" where there is none.
+	Call string `json:"call,omitempty"`
 }
 
 // VerbEnded answers StartVerb.
@@ -148,6 +150,7 @@ type CompensationEnded struct {
 	Error     *Error     `json:"error,omitempty"`
 	Sent      bool       `json:"sent,omitempty"`
 	MayRepeat bool       `json:"may_repeat,omitempty"`
+	Call      string     `json:"call,omitempty"` // as CallEnd has it
 }
 
 // Continued answers Continue.

@@ -170,7 +170,14 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
 		return flow.MapResult{}, err
 	}
+	undoing, err := s.undoingOf(ctx, e, f, in.Commands)
+	if err != nil {
+		return flow.MapResult{}, err
+	}
 	p := s.finishParams(key, e, in, f, output)
+	if undoing != nil {
+		p.Compensation = sealOptional(key, e.place(datakey.MapUndoing), mustJSON(undoing))
+	}
 	failpoint.Hit("before_map_finish", e.ID)
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
@@ -189,7 +196,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	s.queueTold(b, key, e, f, shown)
+	s.queueTold(b, key, e, f, shown, undoing)
 	if changes > 0 && f.Status == stepmachine.StatusCompleted {
 		s.queueAskChanges(b, key, e, changes)
 	}
@@ -211,7 +218,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 		go s.startPromoted(context.WithoutCancel(ctx), e.TenantID, promoted.Value)
 	}
 	now := head(ended.Value[0])
-	now.Error = f.Error
+	now.Error, now.Undoing = f.Error, undoing
 	if p.Output != nil {
 		now.Output = output
 	}
@@ -251,11 +258,11 @@ func (s *Service) tellEnd(e Execution) {
 }
 
 // queueTold queues the audit record and the event of the end. shown is the output, masked.
-func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage) {
+func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage, undoing *Undoing) {
 	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
 	audit.Queue(b, rec)
-	s.emitEnd(b, key, e, f, shown)
+	s.emitEnd(b, key, e, f, shown, undoing)
 }
 
 // governanceOfEnd returns the governance status of the step that decided the end.
@@ -280,11 +287,14 @@ func masked(value json.RawMessage) json.RawMessage {
 }
 
 // emitEnd queues the event of the end.
-func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage) {
+func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage, undoing *Undoing) {
 	end := event.MapEnd{MapID: e.MapID.String(), Version: int(e.Version), Status: string(f.Status), ActionsExecuted: f.Actions, DurationMS: s.d.Now().Sub(e.CreatedAt()).Milliseconds()}
 	var body event.Body = event.MapCompleted{MapEnd: end, Output: shown}
 	if f.Status != stepmachine.StatusCompleted {
 		failed := event.MapFailed{MapEnd: end}
+		if undoing != nil {
+			failed.Compensation = &event.MapCompensation{Undone: undoing.Undone, NotUndone: undoing.NotUndone}
+		}
 		if f.Error != nil {
 			failed.Error = &event.MapError{Code: f.Error.Code, Title: f.Error.Title, Instance: f.Error.Instance}
 		}

@@ -226,6 +226,8 @@ type Execution struct {
 	Governance string
 	Output     json.RawMessage
 	Error      *stepmachine.Error
+	// Undoing is what came of undoing the steps; nil where none was to be undone.
+	Undoing    *Undoing
 	BegunAt    *time.Time
 	UpdatedAt  time.Time
 	FinishedAt *time.Time
@@ -331,15 +333,24 @@ func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, e
 	if e.Output, err = openOptional(key, e.place(datakey.MapOutput), r.Output); err != nil {
 		return e, err
 	}
-	text, err := openOptional(key, e.place(datakey.MapError), r.Error)
-	if err != nil || text == nil {
+	if e.Error, err = readOptional[stepmachine.Error](key, e.place(datakey.MapError), r.Error); err != nil {
 		return e, err
 	}
-	e.Error = &stepmachine.Error{}
-	if err := json.Unmarshal(text, e.Error); err != nil {
-		return e, fmt.Errorf("execution: error of %s: %w", e.ID, err)
+	e.Undoing, err = readOptional[Undoing](key, e.place(datakey.MapUndoing), r.Compensation)
+	return e, err
+}
+
+// readOptional opens a text and reads it; nil where there is none.
+func readOptional[T any](key *datakey.Key, at datakey.Place, sealed *string) (*T, error) {
+	text, err := openOptional(key, at, sealed)
+	if err != nil || text == nil {
+		return nil, err
 	}
-	return e, nil
+	v := new(T)
+	if err := json.Unmarshal(text, v); err != nil {
+		return nil, fmt.Errorf("execution: %s of %s: %w", at.Field, at.Row, err)
+	}
+	return v, nil
 }
 
 func openOptional(key *datakey.Key, at datakey.Place, stored *string) ([]byte, error) {

@@ -50,7 +50,14 @@ type MapError struct {
 // MapFailed is the body of map.failed, also for an execution that was cancelled.
 type MapFailed struct {
 	MapEnd
-	Error *MapError `json:"error,omitempty" about:"Why. Absent where it was cancelled."`
+	Error        *MapError        `json:"error,omitempty" about:"Why. Absent where it was cancelled."`
+	Compensation *MapCompensation `json:"compensation,omitempty" about:"What came of undoing its steps. Absent where nothing was to be undone."`
+}
+
+// MapCompensation is what came of undoing the steps of an execution.
+type MapCompensation struct {
+	Undone    int `json:"undone" about:"How many steps were undone."`
+	NotUndone int `json:"not_undone" about:"How many were not. The execution lists their calls."`
 }
 
 // Type implements Body.

@@ -108,7 +108,7 @@ func Types() []Spec { //nolint:funlen // a table
 		}, json.RawMessage(`{"refund":"ref_12"}`)}}},
 		{MapFailedType, "An execution of a Map failed or was cancelled.", Event{About: about, Body: MapFailed{MapEnd{
 			MapID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Version: 3, Status: "failed", ActionsExecuted: 1, DurationMS: 305,
-		}, &MapError{"PROVIDER_REJECTED", "The provider refused the call.", "/steps/2"}}}},
+		}, &MapError{"PROVIDER_REJECTED", "The provider refused the call.", "/steps/2"}, &MapCompensation{Undone: 1}}}},
 		{MapWaitingType, "An execution of a Map waits: for people, an event, a time, or what only people can find out.", Event{About: about, Body: MapWaiting{
 			MapID: "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95", Version: 3, WaitingFor: "approval", Step: "ask", Until: &until,
 		}}},

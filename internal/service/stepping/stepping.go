@@ -297,6 +297,9 @@ func (s *Stepper) end(ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
 		end.Status = stepmachine.CallFailed
 		end.MayRepeat = mayRepeat(r, at.Writes)
 	}
+	if end.Status != stepmachine.CallExecuted && end.Status != stepmachine.CallIntercepted {
+		end.Call = r.ExecutionID
+	}
 	if f := r.Fault(); f != nil {
 		end.Error = errorOf(f)
 		end.Error.ProviderError = r.ProviderError.Brief()
