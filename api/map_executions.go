@@ -131,7 +131,7 @@ func mapFailed(out mapruns.Outcome) error {
 	if e.Status == stepmachine.StatusCancelled {
 		f.Message = "The execution of the Map was cancelled."
 	}
-	if u := e.Undoing; u != nil && u.NotUndone > 0 {
+	if u := e.Undoing; u.NotUndone > 0 {
 		f.Message += fmt.Sprintf(" Of its steps %d could not be undone: compensation of the execution has them.", u.NotUndone)
 	}
 	if out.Cached {
@@ -221,8 +221,8 @@ type undoingCall struct {
 	Title       *string                `json:"title"`
 }
 
-func viewUndoing(u *mapruns.Undoing) *compensation {
-	if u == nil {
+func viewUndoing(u mapruns.Undoing) *compensation {
+	if u.Undone+u.NotUndone == 0 {
 		return nil
 	}
 	v := &compensation{Undone: u.Undone, NotUndone: u.NotUndone, Calls: make([]undoingCall, len(u.Calls))}

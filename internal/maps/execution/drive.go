@@ -156,16 +156,11 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if err != nil {
 		return flow.MapResult{}, fmt.Errorf("execution: %w", err)
 	}
-	f := in.Finish
-	output, err := s.Resolve(ctx, e, f.Output, in.Commands)
-	if errors.Is(err, stepmachine.ErrTooLarge) {
-		// All is done, and only the output is not there. So no retry goes on from the state.
-		f.Status, f.Error = stepmachine.StatusFailed, stepmachine.NewError(expression.CodeLimit, "the output has more than 32 MiB")
-		f.Error.Instance, f.Output, in.State, err = "/output", stepmachine.Value{}, nil, nil
-	}
+	output, err := s.endsWith(ctx, e, &in)
 	if err != nil {
 		return flow.MapResult{}, err
 	}
+	f := in.Finish
 	b := &db.Batch{}
 	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
 		return flow.MapResult{}, err
@@ -174,10 +169,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	p := s.finishParams(key, e, in, f, output)
-	if undoing != nil {
-		p.Compensation = sealOptional(key, e.place(datakey.MapUndoing), mustJSON(undoing))
-	}
+	p := s.finishParams(key, e, in, f, output, undoing)
 	failpoint.Hit("before_map_finish", e.ID)
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
@@ -226,14 +218,30 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	return flow.MapResult{Status: f.Status}, nil
 }
 
+// endsWith returns the output of an execution that ends. One that is too long makes it fail.
+func (s *Service) endsWith(ctx context.Context, e Execution, in *flow.MapFinish) (json.RawMessage, error) {
+	output, err := s.Resolve(ctx, e, in.Finish.Output, in.Commands)
+	if !errors.Is(err, stepmachine.ErrTooLarge) {
+		return output, err
+	}
+	// All is done, and only the output is not there. So no retry goes on from the state.
+	f := &in.Finish
+	f.Status, f.Error = stepmachine.StatusFailed, stepmachine.NewError(expression.CodeLimit, "the output has more than 32 MiB")
+	f.Error.Instance, f.Output, in.State = "/output", stepmachine.Value{}, nil
+	return nil, nil
+}
+
 // finishParams returns the row of an execution that ends.
-func (s *Service) finishParams(key *datakey.Key, e Execution, in flow.MapFinish, f stepmachine.Finish, output json.RawMessage) dbsqlc.FinishMapParams {
+func (s *Service) finishParams(key *datakey.Key, e Execution, in flow.MapFinish, f stepmachine.Finish, output json.RawMessage, undoing Undoing) dbsqlc.FinishMapParams {
 	p := dbsqlc.FinishMapParams{
 		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Seq + len(in.Commands)),
 		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Wrote: in.Wrote, OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
 	}
 	if f.Status == stepmachine.StatusCompleted {
 		p.Output = sealOptional(key, e.place(datakey.MapOutput), output)
+	}
+	if undoing.any() {
+		p.Compensation = sealOptional(key, e.place(datakey.MapUndoing), mustJSON(undoing))
 	}
 	if f.Status == stepmachine.StatusFailed {
 		p.State = sealOptional(key, e.place(datakey.MapState), in.State)
@@ -258,7 +266,7 @@ func (s *Service) tellEnd(e Execution) {
 }
 
 // queueTold queues the audit record and the event of the end. shown is the output, masked.
-func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage, undoing *Undoing) {
+func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage, undoing Undoing) {
 	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
 	audit.Queue(b, rec)
@@ -287,12 +295,12 @@ func masked(value json.RawMessage) json.RawMessage {
 }
 
 // emitEnd queues the event of the end.
-func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage, undoing *Undoing) {
+func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage, undoing Undoing) {
 	end := event.MapEnd{MapID: e.MapID.String(), Version: int(e.Version), Status: string(f.Status), ActionsExecuted: f.Actions, DurationMS: s.d.Now().Sub(e.CreatedAt()).Milliseconds()}
 	var body event.Body = event.MapCompleted{MapEnd: end, Output: shown}
 	if f.Status != stepmachine.StatusCompleted {
 		failed := event.MapFailed{MapEnd: end}
-		if undoing != nil {
+		if undoing.any() {
 			failed.Compensation = &event.MapCompensation{Undone: undoing.Undone, NotUndone: undoing.NotUndone}
 		}
 		if f.Error != nil {

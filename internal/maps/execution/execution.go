@@ -226,8 +226,8 @@ type Execution struct {
 	Governance string
 	Output     json.RawMessage
 	Error      *stepmachine.Error
-	// Undoing is what came of undoing the steps; nil where none was to be undone.
-	Undoing    *Undoing
+	// Undoing is what came of undoing the steps.
+	Undoing    Undoing
 	BegunAt    *time.Time
 	UpdatedAt  time.Time
 	FinishedAt *time.Time
@@ -336,7 +336,10 @@ func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, e
 	if e.Error, err = readOptional[stepmachine.Error](key, e.place(datakey.MapError), r.Error); err != nil {
 		return e, err
 	}
-	e.Undoing, err = readOptional[Undoing](key, e.place(datakey.MapUndoing), r.Compensation)
+	undoing, err := readOptional[Undoing](key, e.place(datakey.MapUndoing), r.Compensation)
+	if err == nil && undoing != nil {
+		e.Undoing = *undoing
+	}
 	return e, err
 }
 

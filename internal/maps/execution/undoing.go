@@ -29,17 +29,16 @@ type UndoingCall struct {
 	Title string `json:"title,omitempty"`
 }
 
-// undoingOf returns what came of undoing the steps; nil where none was to be undone. It reads each call that
-// it lists.
-func (s *Service) undoingOf(ctx context.Context, e Execution, f stepmachine.Finish, unwritten []stepmachine.Command) (*Undoing, error) {
-	u := &Undoing{Undone: f.Compensated, NotUndone: len(f.NotCompensated) + f.MoreNotCompensated}
-	if u.Undone+u.NotUndone == 0 {
-		return nil, nil
-	}
+// any reports whether a step was to be undone.
+func (u Undoing) any() bool { return u.Undone+u.NotUndone > 0 }
+
+// undoingOf returns what came of undoing the steps. It reads each call that it lists.
+func (s *Service) undoingOf(ctx context.Context, e Execution, f stepmachine.Finish, unwritten []stepmachine.Command) (Undoing, error) {
+	u := Undoing{Undone: f.Compensated, NotUndone: len(f.NotCompensated) + f.MoreNotCompensated}
 	for _, left := range f.NotCompensated {
 		kept, err := s.Kept(ctx, e, left.Seq, unwritten)
 		if err != nil {
-			return nil, err
+			return u, err
 		}
 		call := UndoingCall{Path: pathOf(kept.Ref), Verb: kept.Verb, ExecutionID: left.Call, Status: left.Status, Code: left.Code, Title: left.Title}
 		if kept.Error != nil {
