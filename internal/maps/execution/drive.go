@@ -184,7 +184,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
 	}
-	shown, err := s.ShownOutput(ctx, Execution{TenantID: e.TenantID, MapID: e.MapID, Version: e.Version, DryRun: e.DryRun, Output: output})
+	shown, err := s.toldOutput(ctx, e, output)
 	if err != nil {
 		return flow.MapResult{}, err
 	}
@@ -229,6 +229,16 @@ func (s *Service) endsWith(ctx context.Context, e Execution, in *flow.MapFinish)
 	f.Status, f.Error = stepmachine.StatusFailed, stepmachine.NewError(expression.CodeLimit, "the output has more than 32 MiB")
 	f.Error.Instance, f.Output, in.State = "/output", stepmachine.Value{}, nil
 	return nil, nil
+}
+
+// toldOutput returns the output as the event of the end has it. Where what masks it cannot be read, the
+// event has none: it is written once, and nobody could tell the masks from values.
+func (s *Service) toldOutput(ctx context.Context, e Execution, output json.RawMessage) (json.RawMessage, error) {
+	shown, known, err := s.shownOutput(ctx, Execution{TenantID: e.TenantID, MapID: e.MapID, Version: e.Version, DryRun: e.DryRun, Output: output})
+	if !known {
+		return nil, err
+	}
+	return shown, err
 }
 
 // finishParams returns the row of an execution that ends.

@@ -1,14 +1,20 @@
 package execution_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/dev/testkit"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/machines"
 )
 
 // The step that ends an execution is repeated where its process dies after the commit.
@@ -29,6 +35,29 @@ func TestRepeatedEndIsRecordedOnce(t *testing.T) {
 	require.Equal(t, 1, r.number("SELECT count(*) FROM map_steps"))
 	require.Equal(t, 1, r.number("SELECT count(*) FROM audit_records WHERE action = 'map.ended'"))
 	require.Equal(t, 1, r.number("SELECT count(*) FROM events WHERE type = 'map.completed'"))
+}
+
+// An event is written once. So it has no output rather than one of which all is masked because nobody
+// knew what to mask.
+func TestEventOfAnEndHasNoOutputThatNobodyKnewToMask(t *testing.T) {
+	t.Parallel()
+	for _, unmasked := range []bool{false, true} {
+		r := newRig(t)
+		s := r.service(machines.All(), nothing{unmasked: unmasked})
+		r.maps.program = r.program(`{"schema_version":"1","name":"Ends","steps":[{"id":"a","type":"verb","verb":"shop:read"}]}`)
+		out := stepmachine.Finish{Status: stepmachine.StatusCompleted, Output: stepmachine.Of(json.RawMessage(`{"a":1}`))}
+		_, err := s.Finish(t.Context(), flow.MapFinish{MapWrites: flow.MapWrites{MapRef: r.triggered("ends")}, Finish: out})
+		require.NoError(t, err)
+		var id uuid.UUID
+		var sealed string
+		require.NoError(t, r.admin.QueryRow(t.Context(), "SELECT id, body FROM events").Scan(&id, &sealed))
+		key, err := testkit.Keys{}.Key(t.Context(), r.tenant)
+		require.NoError(t, err)
+		text, err := key.Open(datakey.Place{Tenant: r.tenant, Row: id, Field: datakey.EventBody}, sealed)
+		require.NoError(t, err)
+		require.Equal(t, !unmasked, strings.Contains(string(text), `"output":{"a":1}`), string(text))
+		require.Equal(t, unmasked, !strings.Contains(string(text), `"output"`), string(text))
+	}
 }
 
 // written writes that a step is in a status, as the record with the number.

@@ -68,7 +68,7 @@ func TestExecutionStaysOnTheMachineThatItsRowNames(t *testing.T) {
 	old := r.opened(false)
 	known := nextmachine.Machines()
 	before := r.Service
-	r.Service = r.service(known)
+	r.Service = r.service(known, nothing{})
 	young := r.opened(false)
 	user := actor.Actor{Kind: actor.User, ID: uuid.New(), TenantID: r.tenant}
 	for want, e := range map[int]execution.Execution{stepmachine.Version: old, nextmachine.Version: young} {
@@ -121,11 +121,11 @@ func TestChangeIsRebuiltOnTheMachineOfItsDryRun(t *testing.T) {
 			r.results = really{}
 			r.maps.program = r.program(`{"schema_version":"1","name":"Changes","steps":[{"id":"make","type":"verb","verb":"shop:make","args":{}},
 				{"id":"ship","type":"verb","verb":"shop:ship","skip_if":"` + c.skip + `","args":{"id":"${steps.make.output.id}"}}]}`)
-			r.Service = r.service(c.begun)
+			r.Service = r.service(c.begun, nothing{})
 			e := r.opened(true)
 			ref := flow.MapRef{TenantID: r.tenant, ID: e.ID, Attempt: 1}
 			known := nextmachine.Machines()
-			r.Service = r.service(known)
+			r.Service = r.service(known, nothing{})
 			version, x, commands := r.begins(known, ref)
 			require.Equal(t, c.want, version)
 			r.intercepted(ref, x, commands)

@@ -30,8 +30,9 @@ type Arguments interface {
 	// "/args". The error is VERB_NOT_FOUND where the tenant has no such verb.
 	Check(ctx context.Context, tenant uuid.UUID, verb string, args json.RawMessage) ([]fault.Detail, error)
 	// MaskCalls masks the texts of calls in place, like those of runs: by the schemas of the verbs, by
-	// the tenant's masks, and by the secrets that the tenant has stored.
-	MaskCalls(ctx context.Context, tenant uuid.UUID, calls []ShownCall)
+	// the tenant's masks, and by the secrets that the tenant has stored. Where those cannot be read,
+	// known is false, and all values are masked.
+	MaskCalls(ctx context.Context, tenant uuid.UUID, calls []ShownCall) (known bool)
 	// QueueOwn adds the question which texts of a value are secrets that the tenant has stored. The
 	// function returns the value without them once the batch is sent.
 	QueueOwn(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error)

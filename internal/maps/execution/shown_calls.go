@@ -90,25 +90,32 @@ func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) erro
 // ShownOutput returns the output of an execution as others than the caller of its trigger see it. That
 // of a Map whose definition has no output is what its last step gave, and is masked like it.
 func (s *Service) ShownOutput(ctx context.Context, e Execution) (json.RawMessage, error) {
+	shown, _, err := s.shownOutput(ctx, e)
+	return shown, err
+}
+
+// shownOutput is ShownOutput. known is false where all values are masked, because what masks them
+// could not be read.
+func (s *Service) shownOutput(ctx context.Context, e Execution) (shown json.RawMessage, known bool, err error) {
 	if e.Output == nil {
-		return nil, nil
+		return nil, true, nil
 	}
-	shown := masked(e.Output)
+	shown = masked(e.Output)
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	d := v.Program.Definition()
 	if !d.Output.IsZero() {
-		return shown, nil
+		return shown, true, nil
 	}
 	results := lastResults(d.Steps)
 	if len(results) == 0 {
-		return shown, nil
+		return shown, true, nil
 	}
 	calls := []ShownCall{{Result: shown, Results: results, DryRun: e.DryRun}}
-	s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
-	return calls[0].Result, nil
+	known = s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
+	return calls[0].Result, known, nil
 }
 
 // mayHaveResults reports whether the output of a step of the type may have results of calls in it,

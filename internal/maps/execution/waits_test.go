@@ -123,13 +123,16 @@ func (e *engine) take() []string {
 	return told
 }
 
-type nothing struct{}
+// nothing knows no verbs. unmasked: what masks their results cannot be read.
+type nothing struct{ unmasked bool }
 
 func (nothing) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, error) {
 	return nil, nil
 }
 
-func (nothing) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) {}
+func (n nothing) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) bool {
+	return !n.unmasked
+}
 
 func (nothing) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
 	return func() json.RawMessage { return value }, nil
@@ -149,12 +152,12 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.admin.Close(context.Background()) })
 	r.exec(`INSERT INTO tenants (id, name) VALUES ($1, 'x')`, r.tenant)
-	r.Service = r.service(machines.All())
+	r.Service = r.service(machines.All(), nothing{})
 	return r
 }
 
-// service is a process that has these machines.
-func (r *rig) service(known stepmachine.Machines) *execution.Service {
+// service is a process that has these machines, and knows the verbs.
+func (r *rig) service(known stepmachine.Machines, verbs nothing) *execution.Service {
 	t := r.t
 	t.Helper()
 	notices, err := ended.NewNotices(ended.Config{}, ended.Deps{DB: r.db.Pool, Log: testkit.Quiet()})
@@ -164,7 +167,7 @@ func (r *rig) service(known stepmachine.Machines) *execution.Service {
 	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: r.db.Pool, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	s, err := execution.New(execution.Config{}, execution.Deps{
-		DB: r.db.Pool, Definitions: r.maps, Results: r.results, Arguments: nothing{}, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
+		DB: r.db.Pool, Definitions: r.maps, Results: r.results, Arguments: verbs, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
 		Journal: journal, Machines: known, Sandbox: nothing{}, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)

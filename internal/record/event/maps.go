@@ -27,7 +27,7 @@ type MapEnd struct {
 // MapCompleted is the body of map.completed.
 type MapCompleted struct {
 	MapEnd
-	Output json.RawMessage `json:"output,omitempty" any:"" about:"The output, masked. Absent in an event that is truncated."`
+	Output json.RawMessage `json:"output,omitempty" any:"" about:"The output, masked. Absent in an event that is truncated, and where it was not known what to mask."`
 }
 
 // Type implements Body.

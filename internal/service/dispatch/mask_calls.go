@@ -19,9 +19,9 @@ import (
 
 // MaskCalls implements execution.Arguments. It reads the verbs, the tenant's masks and the secrets that
 // may be in the arguments in one round trip. Where that fails, all values are masked.
-func (d *Dispatcher) MaskCalls(ctx context.Context, tenant uuid.UUID, calls []execution.ShownCall) {
+func (d *Dispatcher) MaskCalls(ctx context.Context, tenant uuid.UUID, calls []execution.ShownCall) (known bool) {
 	if len(calls) == 0 {
-		return
+		return true
 	}
 	m, err := d.callMasks(ctx, tenant, calls)
 	if err != nil {
@@ -31,6 +31,7 @@ func (d *Dispatcher) MaskCalls(ctx context.Context, tenant uuid.UUID, calls []ex
 	for i := range calls {
 		m.mask(&calls[i])
 	}
+	return err == nil
 }
 
 // callMasks is what hides the texts of calls of a tenant.

@@ -51,7 +51,7 @@ func (s *stubs) Named(ctx context.Context, tenant, id uuid.UUID, number int32) (
 
 func (*stubs) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, error) { return nil, nil }
 
-func (*stubs) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) {}
+func (*stubs) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) bool { return true }
 
 func (*stubs) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
 	return func() json.RawMessage { return value }, nil
