@@ -46,9 +46,6 @@ const innerMap = `{"schema_version":"1","name":"Inner","steps":[
 	{"id":"i2","type":"wait","for":"1s"},
 	{"id":"i3","type":"transform","expr":"${steps.i1.output.n}"}]}`
 
-// before9 are the writes of the first eight steps of mapOfKinds, by n.
-func before9() []string { return []string{"1", "4", "6", "8"} }
-
 // mapStory is what an execution of a Map does that nothing happens to.
 type mapStory struct {
 	name       string
@@ -67,18 +64,29 @@ type mapStory struct {
 	after string
 	// approvals is how many people decide in its approval steps.
 	approvals int
+	// failing is the path of the step s9, which the provider can refuse, and before are the writes that are
+	// made when it fails, by n. "" and nil for a Map without one.
+	failing string
+	before  []string
+	// reads are the paths of steps that read. again says which steps run again in a retry, by their paths:
+	// from which steps it begins then.
+	reads []string
+	again map[string][]string
 }
 
 func storyOfKinds() *mapStory {
 	return &mapStory{
 		name: "twelve", definition: mapOfKinds, inner: innerMap, ends: "completed", made: []string{"1", "12", "13", "4", "6", "8", "9"},
-		waits: []string{"s5", "s7", "s8", "s10"}, approvals: 1,
+		waits: []string{"s5", "s7", "s8", "s10"}, approvals: 1, failing: "/steps/5", before: []string{"1", "4", "6", "8"},
 	}
 }
 
 const madeDocument = `{"openapi":"3.0.3","info":{"title":"Effects","version":"1"},
 	"components":{"securitySchemes":{"key":{"type":"http","scheme":"bearer"}}},"security":[{"key":[]}],
-	"paths":{"/make":{"post":{"operationId":"make","summary":"Make","x-agent-runtime":{"risk_level":"low","idempotency":"header:Idempotency-Key"},
+	"paths":{"/look":{"get":{"operationId":"look","summary":"Look",
+		"parameters":[{"name":"id","in":"query","schema":{"type":"string"}},{"name":"n","in":"query","schema":{"type":"string"}}],
+		"responses":{"200":{"description":"done","content":{"application/json":{"schema":{"type":"object"}}}}}}},
+	"/make":{"post":{"operationId":"make","summary":"Make","x-agent-runtime":{"risk_level":"low","idempotency":"header:Idempotency-Key"},
 		"requestBody":{"content":{"application/json":{"schema":{"type":"object","properties":{"id":{"type":"string"},"n":{"type":"string"}}}}}},
 		"responses":{"200":{"description":"done","content":{"application/json":{"schema":{"type":"object"}}}}}}}}}`
 
@@ -97,8 +105,8 @@ type makers struct {
 // ServeHTTP implements http.Handler.
 func (e *makers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
-	var args struct{ ID, N string }
-	if err != nil || json.Unmarshal(raw, &args) != nil {
+	args, reads := struct{ ID, N string }{r.URL.Query().Get("id"), r.URL.Query().Get("n")}, r.Method == http.MethodGet
+	if err != nil || !reads && json.Unmarshal(raw, &args) != nil {
 		return // the sender was killed
 	}
 	call := args.ID + "|" + args.N
@@ -107,12 +115,14 @@ func (e *makers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // it never arrived: no effect
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if e.refuses(args.ID, args.N) {
+	if !reads && e.refuses(args.ID, args.N) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		_, _ = io.WriteString(w, `{"error":"not yet"}`)
 		return
 	}
-	e.make(args.ID, args.N, r.Header.Get("Idempotency-Key"))
+	if !reads {
+		e.make(args.ID, args.N, r.Header.Get("Idempotency-Key"))
+	}
 	e.gate.pass(r.Context(), inResponse, call)
 	fmt.Fprintf(w, `{"id":%q,"n":%q}`, args.ID, args.N)
 }
@@ -187,6 +197,8 @@ type mapDriver struct {
 	// plain is the trace of an execution that nothing happened to, and boundaries where it came by.
 	plain      mapTrace
 	boundaries []boundary
+	// failed is the trace of an execution to which only its failure happened; nil where that is not compared.
+	failed mapTrace
 }
 
 // mapTrace is what each step of an execution has done, by its path; those of the other Map begin

@@ -58,7 +58,7 @@ func TestChaosMapsEachRetryKilledKeepEffects(t *testing.T) { //nolint:parallelte
 					continue
 				}
 				at := boundariesOfRetry(tr.driver, n == retries-1)
-				tr.retry(at[(i/2+n*3)%len(at)])
+				tr.retry("", at[(i/2+n*3)%len(at)])
 				wave = append(wave, tr)
 			}
 			require.Empty(t, c.strike(wave, all[v+n%len(victims())])())
@@ -113,7 +113,7 @@ func TestChaosMapsSampleOfKillsKeepTheirTrace(t *testing.T) { //nolint:parallelt
 			}
 		}
 		if victim == victimWorker {
-			failing.retry(boundary{"after_sending", "|/steps/5", 1})
+			failing.retry("", boundary{"after_sending", "|/steps/5", 1})
 			trials = append(trials, failing)
 		}
 		verdicts = append(verdicts, c.strike(trials, victim))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type trial struct {
 	// attempt is that whose end is waited for.
 	attempt int
 	path    string
+	// from has the from_step of each retry, "" for none.
+	from []string
 
 	mu sync.Mutex
 	// withheld is the step whose event or decision does not come before the kill.
@@ -81,11 +84,19 @@ func (e mapExecution) far() string {
 
 func (c *mapCourt) newTrial(d *mapDriver, at boundary) *trial {
 	c.serial++
-	tr := &trial{c: c, driver: d, at: at, attempt: 1, seen: map[string]bool{}, session: fmt.Sprintf("%s-%s-%d", d.story.name, d.name, c.serial)}
+	tr := &trial{c: c, driver: d, attempt: 1, session: fmt.Sprintf("%s-%s-%d", d.story.name, d.name, c.serial)}
+	tr.meet(at)
+	return tr
+}
+
+// meet has a kill fall at the boundary. What the execution waits for there does not come before.
+func (tr *trial) meet(at boundary) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.at, tr.seen, tr.withheld = at, map[string]bool{}, ""
 	if at.point == waits {
 		tr.withheld = strings.TrimPrefix(at.at, "|")
 	}
-	return tr
 }
 
 // newFailing returns a trial that fails in its ninth step so many times.
@@ -96,10 +107,12 @@ func (c *mapCourt) newFailing(d *mapDriver, failures int) *trial {
 	return tr
 }
 
-// retry has the trial go on in its next attempt, at whose boundary a kill is to fall.
-func (tr *trial) retry(at boundary) {
+// retry has the trial go on in its next attempt from the step, "" for the failed one. A kill is to fall
+// at the boundary.
+func (tr *trial) retry(from string, at boundary) {
 	tr.attempt++
-	tr.at = at
+	tr.from = append(tr.from, from)
+	tr.meet(at)
 	if tr.attempt > tr.failures {
 		tr.c.effects.refuse(tr.session, false)
 	}
@@ -212,6 +225,9 @@ func (tr *trial) begin() bool {
 	c, path, body, headers := tr.driver.tenant.Runtime, tr.driver.trigger, any(map[string]any{"session_id": tr.session, "payload": map[string]any{"id": tr.session}}), []string{"Prefer: wait=0"}
 	if tr.attempt > 1 {
 		c, path, body = tr.driver.tenant.User, tr.path+"/retry", nil
+		if from := tr.from[tr.attempt-2]; from != "" {
+			body = map[string]any{"from_step": from}
+		}
 		headers = append(headers, fmt.Sprintf("Idempotency-Key: retry-%d", tr.attempt))
 	}
 	a := c.Do(http.MethodPost, path, body, headers...)
@@ -248,33 +264,35 @@ func (tr *trial) attend(e mapExecution) {
 	tr.seen[w.Step] = true
 	withheld := tr.withheld == w.Step
 	tr.mu.Unlock()
+	tr.resolve(e)
 	switch {
 	case withheld:
 	case w.Step == tr.driver.story.cancelled:
 		tr.driver.tenant.User.Do(http.MethodPost, tr.path+"/cancel", nil)
 	case w.For == "event":
 		tr.driver.events.Do(http.MethodPost, "/v1/events", map[string]any{
-			"id": "go-" + tr.session, "type": "custom.go", "correlate": tr.session, "data": map[string]any{"n": 7},
+			"id": tr.eventOf(tr.attempt), "type": "custom.go", "correlate": tr.session, "data": map[string]any{"n": 7},
 		})
-	case w.For == "approval" && w.Step == "s10" && w.ApprovalID != "":
+	case w.For == "approval" && w.Step == "s10" && w.ApprovalID != "" && tr.attempt > tr.failures:
 		a := tr.driver.tenant.User.Decide(w.ApprovalID, "approve", nil)
 		tr.mu.Lock()
 		tr.decided = tr.decided || a.Status == http.StatusOK
 		tr.mu.Unlock()
-	case w.For == "resolve" && w.Step == "s9":
-		tr.resolve(e)
 	}
 }
 
-// resolve says what came of the call of the ninth step, which its provider refuses: where it was
-// sent and then refused when it was sent again, only people can know.
+// eventOf is the id of the event that the execution gets in an attempt. The same one is taken once.
+func (tr *trial) eventOf(attempt int) string { return fmt.Sprintf("go-%s-%d", tr.session, attempt) }
+
+// resolve says what came of the call of the step that its provider refuses, where nobody knows: it was
+// sent, and then refused when it was sent again.
 func (tr *trial) resolve(e mapExecution) {
 	outcome := "failed"
 	if slices.Contains(tr.c.effects.of(tr.session), "9") {
 		outcome = "executed"
 	}
 	for _, s := range e.Steps {
-		if s.Path == "/steps/5" && s.ExecutionID != "" {
+		if s.Path == tr.driver.story.failing && s.Status == "outcome_unknown" && s.ExecutionID != "" {
 			tr.driver.tenant.User.Do(http.MethodPost, "/v1/executions/"+s.ExecutionID+"/resolve", map[string]any{"outcome": outcome, "reason": "the provider has been asked"})
 		}
 	}
@@ -341,7 +359,7 @@ func (c *mapCourt) inspectTrial(tr *trial) {
 	story := tr.driver.story
 	want, writes := story.ends, story.made
 	if tr.failures >= tr.attempt {
-		want, writes = "failed", before9()
+		want, writes = "failed", story.before
 	}
 	if tr.end.Status != want {
 		tr.report("ended as %s: %v", tr.end.Status, tr.end.Error)
@@ -354,21 +372,45 @@ func (c *mapCourt) inspectTrial(tr *trial) {
 		tr.report("has made %v in this order, instead of %v", got, story.ordered)
 	}
 	tr.trace = c.traceOf(tr)
-	if want == story.ends && tr.driver.plain != nil {
-		for path, is := range tr.trace {
-			was := tr.driver.plain[path]
-			if tr.failures > 0 && path == "/steps/5" {
-				was.Attempts += tr.failures
-			}
-			if is != was {
-				tr.report("%s is %+v instead of %+v", path, is, was)
-			}
-		}
-		if len(tr.trace) != len(tr.driver.plain) {
-			tr.report("has %d steps instead of %d", len(tr.trace), len(tr.driver.plain))
-		}
+	switch {
+	case want == story.ends && tr.driver.plain != nil:
+		tr.compare(tr.driver.plain)
+	case want == "failed" && tr.driver.failed != nil:
+		tr.compare(tr.driver.failed)
 	}
 	c.inspectRows(tr)
+}
+
+// compare reports where the trace is another one than that of an execution that nothing happened to.
+// The retries of this one are accounted for.
+func (tr *trial) compare(plain mapTrace) {
+	for path, is := range tr.trace {
+		if was := tr.retried(path, plain[path]); is != was {
+			tr.report("%s is %+v instead of %+v", path, is, was)
+		}
+	}
+	if len(tr.trace) != len(plain) {
+		tr.report("has %d steps instead of %d", len(tr.trace), len(plain))
+	}
+}
+
+// retried returns the trace of a step after the retries: each has made the step that failed again, and
+// the steps that run again from where it began.
+func (tr *trial) retried(path string, was stepTrace) stepTrace {
+	if path == tr.driver.story.failing {
+		was.Attempts += tr.attempt - 1
+	}
+	for i, from := range tr.from {
+		switch {
+		case !slices.Contains(tr.driver.story.again[path], from):
+		case was.Attempts > 0:
+			was.Attempts++
+		default: // a wait, which takes the event of the attempt
+			event, others, _ := strings.Cut(was.Output, " ")
+			was.Output = event[:strings.LastIndex(event, "-")+1] + strconv.Itoa(i+2) + " " + others
+		}
+	}
+	return was
 }
 
 // readAgain reads the execution while all parts are there. Where the database was killed between the
@@ -439,12 +481,15 @@ func withoutTime(output json.RawMessage, session string) string {
 func (c *mapCourt) inspectRows(tr *trial) {
 	c.t.Helper()
 	ctx := c.t.Context()
-	completed, executions := 0, 1
+	completed, executions, reads := 0, 1, 0
 	if tr.end.Status == "completed" {
 		completed = 1
 	}
 	if tr.driver.story.inner != "" {
 		executions++
+	}
+	for _, path := range tr.driver.story.reads {
+		reads += tr.trace[path].Attempts
 	}
 	for what, want := range map[string]int{
 		`SELECT count(*) FROM map_executions WHERE session_id = $1 AND tenant_id = $3 AND length($2) > 0`:                                                   executions,
@@ -454,7 +499,7 @@ func (c *mapCourt) inspectRows(tr *trial) {
 		`SELECT count(*) FROM events WHERE execution_id = $2 AND tenant_id = $3 AND type = 'map.failed' AND length($1) > 0`:                                 tr.attempt - completed,
 		`SELECT count(*) FROM approvals WHERE tenant_id = $3 AND execution_id = $2 AND status = 'pending' AND length($1) > 0`:                               0,
 		`SELECT count(*) FROM map_executions WHERE session_id = $1 AND tenant_id = $3 AND finished_at IS NULL AND length($2) > 0`:                           0,
-		`SELECT count(*) FROM runs r JOIN map_executions m ON m.execution_id = r.parent_id WHERE m.session_id = $1 AND m.tenant_id = $3 AND length($2) > 0`: len(c.effects.of(tr.session)) + min(tr.failures, tr.attempt),
+		`SELECT count(*) FROM runs r JOIN map_executions m ON m.execution_id = r.parent_id WHERE m.session_id = $1 AND m.tenant_id = $3 AND length($2) > 0`: len(c.effects.of(tr.session)) + min(tr.failures, tr.attempt) + reads,
 	} {
 		var got int
 		require.NoError(c.t, c.db.QueryRow(ctx, what, tr.session, tr.end.ExecutionID, tr.driver.tenant.ID).Scan(&got))
