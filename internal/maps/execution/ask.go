@@ -69,7 +69,7 @@ const mostShown = 1 << 20
 // tenant has as many open approvals as it may have.
 func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error) {
 	out := flow.MapAsked{Private: flow.IsPrivate()}
-	e, err := s.Head(ctx, in.MapRef)
+	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return out, err
 	}
@@ -230,7 +230,7 @@ func (s *Service) emitDecided(b *db.Batch, key *datakey.Key, e Execution, d even
 // CloseAsk ends the question of a step, where it has no decision, and returns how it ended. The
 // row decides between people and the end of their time.
 func (s *Service) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
-	e, err := s.Head(ctx, in.MapRef)
+	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapDecision{}, err
 	}

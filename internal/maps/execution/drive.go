@@ -25,16 +25,29 @@ import (
 
 // Head returns the execution without its texts, as it was when it was looked at first: what it is
 // asked for never changes. Only the message changes that an agent of the mode workflow_only has it from.
+// It fails where what stands above the execution cannot be read. Without that, nothing would count for
+// the limits of those messages, and no kill switch of their agents would cover the calls.
 func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) {
+	e, err := s.head(ctx, ref)
+	if err != nil {
+		return Execution{}, err
+	}
+	return e, e.broken
+}
+
+// head is Head for what starts nothing: writes, looks and the end. They work whatever stands above, so
+// that such an execution can be cancelled.
+func (s *Service) head(ctx context.Context, ref flow.MapRef) (Execution, error) {
 	if e, known := s.heads.Get(ref.ID); known && e.TenantID == ref.TenantID {
-		if e.Chain.Driver() == nil {
+		if e.Chain.Driver() == nil && e.broken == nil {
 			return e, nil
 		}
 		caller, err := s.q.CallerOfMap(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.CallerOfMapParams{TenantID: ref.TenantID, ID: ref.ID})
 		if err != nil {
 			return Execution{}, fmt.Errorf("execution: its message: %w", err)
 		}
-		e.Chain, e.Tainted = chainOf(caller.Chain), caller.Tainted
+		e.takeChain(caller.Chain)
+		e.Tainted = caller.Tainted
 		return e, nil
 	}
 	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.GetMapExecutionParams{TenantID: ref.TenantID, ID: ref.ID})
@@ -134,7 +147,7 @@ func contextOf(e Execution) shownContext {
 // Finish commits the end of an execution with its last records, its audit record and its event, and
 // tells those who wait. It changes nothing where the attempt has ended by another hand.
 func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {
-	e, err := s.Head(ctx, in.MapRef)
+	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapResult{}, err
 	}

@@ -240,6 +240,8 @@ type Execution struct {
 	// messages to agents above it.
 	Tainted bool
 	Chain   agentloop.Chain
+	// broken is why Chain could not be read, and is empty; nil where it could.
+	broken error
 
 	callerWorkflow                  string // of the message that has started it
 	payload                         string // sealed
@@ -299,7 +301,7 @@ func (e Execution) place(f datakey.Field) datakey.Place {
 
 // head is a row without its texts.
 func head(r dbsqlc.MapExecution) Execution {
-	return Execution{
+	e := Execution{
 		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, MapID: r.MapID, Version: r.Version, Machine: int(r.Machine), MapType: mapdef.MapType(r.MapType),
 		DryRun: r.DryRun, Attempt: r.Attempt, Fingerprint: r.Fingerprint, Metadata: r.Metadata, SessionID: db.Text(r.SessionID),
 		Customer: db.Text(r.Customer), Origin: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, ParentID: db.Text(r.ParentID),
@@ -309,8 +311,10 @@ func head(r dbsqlc.MapExecution) Execution {
 		Awaited: r.Awaited, Wrote: r.Wrote,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 		changesOf: r.ChangesOf, changesAt: r.ChangesAt, changesPath: r.ChangesPath,
-		Tainted: r.Tainted, Chain: chainOf(r.Chain), callerWorkflow: db.Text(r.CallerWorkflow),
+		Tainted: r.Tainted, callerWorkflow: db.Text(r.CallerWorkflow),
 	}
+	e.takeChain(r.Chain)
+	return e
 }
 
 // open reads a row with its output and its error.

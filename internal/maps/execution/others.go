@@ -133,7 +133,7 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 
 // LookAtOther returns how far the execution is that a step has started.
 func (s *Service) LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
-	e, err := s.Head(ctx, in.MapRef)
+	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
@@ -146,7 +146,7 @@ func (s *Service) LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.Ma
 
 // StopOther cancels the execution that a step has started. It undoes what it has done, and then ends.
 func (s *Service) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
-	e, err := s.Head(ctx, in.MapRef)
+	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}

@@ -108,11 +108,15 @@ func (s *Service) queueParent(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
 	s.queueInListOf(b, tenant, id, p)
 }
 
-func chainOf(stored json.RawMessage) (c agentloop.Chain) {
-	if stored != nil {
-		_ = json.Unmarshal(stored, &c) // ours
+// takeChain takes what is stored of what stands above the execution.
+func (e *Execution) takeChain(stored json.RawMessage) {
+	e.Chain, e.broken = agentloop.Chain{}, nil
+	if stored == nil {
+		return
 	}
-	return c
+	if err := json.Unmarshal(stored, &e.Chain); err != nil {
+		e.Chain, e.broken = agentloop.Chain{}, fmt.Errorf("execution: what is above %s: %w", e.ID, err)
+	}
 }
 
 // chainText returns a chain as it is stored; nil where no agent is in it.
@@ -174,6 +178,9 @@ func (s *Service) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnsw
 	e, err := s.read(ctx, by.TenantID, in.ID)
 	if err != nil {
 		return err
+	}
+	if e.broken != nil {
+		return e.broken
 	}
 	if was, is := e.Chain.Driver(), in.Chain.Driver(); was != nil && is != nil {
 		is.Drives = was.Drives // the version that has started the Map does its steps

@@ -11,6 +11,8 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/maps/execution"
 )
 
@@ -61,4 +63,37 @@ func TestAttemptsAtOneStartOfAMessageGetOneExecution(t *testing.T) {
 	again, err := r.StartForTurn(t.Context(), who, start)
 	require.NoError(t, err)
 	require.Equal(t, got[0].ID, again.ID)
+}
+
+// What stands above an execution bounds it. Where that cannot be read, it starts nothing, for nothing
+// would count. It can still be written and ended.
+func TestExecutionWhoseChainCannotBeReadOnlyEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.maps.program = r.program(`{"schema_version":"1","name":"Below","steps":[]}`)
+	ref := r.triggered("below")
+	r.exec(`UPDATE map_executions SET chain = '{"turns":"none"}' WHERE id = $1`, ref.ID)
+	_, err := r.Head(t.Context(), ref)
+	require.ErrorContains(t, err, "what is above "+ref.ID.String())
+	_, err = r.StartOther(t.Context(), flow.MapStart{MapWrites: flow.MapWrites{MapRef: ref}})
+	require.ErrorContains(t, err, "what is above "+ref.ID.String())
+	by := actor.Actor{Kind: actor.Key, TenantID: r.tenant, ID: uuid.New()}
+	err = r.AnswerForTurn(t.Context(), by, execution.TurnAnswer{ID: ref.ID, Data: json.RawMessage(`1`)})
+	require.ErrorContains(t, err, "what is above "+ref.ID.String())
+
+	_, err = r.Look(t.Context(), flow.MapLook{MapWrites: flow.MapWrites{MapRef: ref}})
+	require.NoError(t, err)
+	_, err = r.Finish(t.Context(), flow.MapFinish{MapWrites: flow.MapWrites{MapRef: ref}, Finish: stepmachine.Finish{Status: stepmachine.StatusCancelled}})
+	require.NoError(t, err)
+	require.Equal(t, 1, r.number("SELECT count(*) FROM map_executions WHERE status = 'cancelled'"))
+
+	// Once it can be read, the same process goes on.
+	other := r.triggered("mended")
+	r.exec(`UPDATE map_executions SET chain = '{"turns":"none"}' WHERE id = $1`, other.ID)
+	_, err = r.Head(t.Context(), other)
+	require.Error(t, err)
+	r.exec(`UPDATE map_executions SET chain = '{"maps":1}' WHERE id = $1`, other.ID)
+	e, err := r.Head(t.Context(), other)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, e.Chain.Maps)
 }

@@ -220,7 +220,7 @@ func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value,
 // values, or may take much time or memory.
 func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error) {
 	ask := in.Ask
-	e, err := s.Head(ctx, in.MapRef)
+	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}

@@ -75,7 +75,7 @@ func emitWaiting(b *db.Batch, e Execution, show *flow.MapShow) {
 // trips where it waits for events, otherwise in one. Events are read after the waits were
 // committed. So one that is complete before is found here, and one that is complete later by Tell.
 func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
-	e, err := s.Head(ctx, in.MapRef)
+	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapNews{}, err
 	}

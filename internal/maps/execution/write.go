@@ -221,7 +221,7 @@ func about(e Execution) event.About {
 // Write writes what steps have done, and what the execution waits for now. It returns what others
 // want of the execution since.
 func (s *Service) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error) {
-	e, err := s.Head(ctx, w.MapRef)
+	e, err := s.head(ctx, w.MapRef)
 	if err != nil {
 		return flow.MapNews{}, err
 	}
