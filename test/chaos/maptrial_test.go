@@ -39,6 +39,8 @@ type trial struct {
 	// seen are the steps in which it was seen to wait; decided: a decision was taken for it.
 	seen     map[string]bool
 	decided  bool
+	// resolved: people have said in this attempt what came of a call.
+	resolved bool
 	end      *mapExecution
 	endSeen  time.Time
 	passedBy bool
@@ -112,6 +114,7 @@ func (c *mapCourt) newFailing(d *mapDriver, failures int) *trial {
 func (tr *trial) retry(from string, at boundary) {
 	tr.attempt++
 	tr.from = append(tr.from, from)
+	tr.resolved = false
 	tr.meet(at)
 	if tr.attempt > tr.failures {
 		tr.c.effects.refuse(tr.session, false)
@@ -293,6 +296,7 @@ func (tr *trial) resolve(e mapExecution) {
 	}
 	for _, s := range e.Steps {
 		if s.Path == tr.driver.story.failing && s.Status == "outcome_unknown" && s.ExecutionID != "" {
+			tr.resolved = true
 			tr.driver.tenant.User.Do(http.MethodPost, "/v1/executions/"+s.ExecutionID+"/resolve", map[string]any{"outcome": outcome, "reason": "the provider has been asked"})
 		}
 	}
@@ -399,6 +403,9 @@ func (tr *trial) compare(plain mapTrace) {
 func (tr *trial) retried(path string, was stepTrace) stepTrace {
 	if path == tr.driver.story.failing {
 		was.Attempts += tr.attempt - 1
+	}
+	if was.Error != "" && tr.resolved {
+		was.Error = "PROVIDER_ERROR" // the provider's answer is not known to have been the last one
 	}
 	for i, from := range tr.from {
 		switch {
