@@ -61,7 +61,7 @@ func storyOfBlocks() *mapStory {
 // boundary. What was written stays and is not written again, and only what has not written runs again.
 func TestChaosMapsEachRetryFromStepKilledKeepEffects(t *testing.T) { //nolint:paralleltest // a stack at a time, for times that mean something
 	seed := seedOf(t)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // any boundary will do
+	random := rand.New(rand.NewPCG(seed, 0))
 	c := newCourtOf(t, storyOfBlocks())
 	c.runPlain(2, nil)
 	met := c.boundariesFrom()

@@ -37,8 +37,8 @@ type trial struct {
 	// withheld is the step whose event or decision does not come before the kill.
 	withheld string
 	// seen are the steps in which it was seen to wait; decided: a decision was taken for it.
-	seen     map[string]bool
-	decided  bool
+	seen    map[string]bool
+	decided bool
 	// resolved: people have said in this attempt what came of a call.
 	resolved bool
 	end      *mapExecution
