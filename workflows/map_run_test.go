@@ -48,6 +48,8 @@ type mapWorld struct {
 	// from the next answer of an activity on. 0 says nothing.
 	length int
 	grown  atomic.Int64
+	// stopped: a call was asked to end early.
+	stopped atomic.Bool
 
 	def *mapdef.Definition
 	// machines are the versions of the step machine that the worker has, machine the one in the row.
@@ -186,7 +188,10 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		return at, nil
 	}
 	local(string(flow.GoOnWithCall), goOn)
-	local(string(flow.StopCallOfMap), goOn)
+	local(string(flow.StopCallOfMap), func(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+		w.stopped.Store(true)
+		return goOn(ctx, in)
+	})
 	local(string(flow.WriteMap), func(_ context.Context, in flow.MapWrites) (flow.MapNews, error) {
 		if err := w.fault("write"); err != nil {
 			return flow.MapNews{}, err
@@ -494,8 +499,8 @@ func TestMapRunInALoopOfManyCallsContinuesInANewHistory(t *testing.T) {
 func TestMapRunInANewHistoryLooksWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	w := newMapWorld(t, `[{"id":"s","type":"verb","verb":"shop:export","args":{}}]`)
-	w.answers["shop:export"] = func(look int) flow.MapCallEnd {
-		if look < 3 {
+	w.answers["shop:export"] = func(int) flow.MapCallEnd {
+		if !w.stopped.Load() {
 			return flow.MapCallEnd{Step: flow.Step{State: "claimed", After: time.Hour}}
 		}
 		return flow.MapCallEnd{Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallCancelled}}
