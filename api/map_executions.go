@@ -132,7 +132,7 @@ func mapFailed(out mapruns.Outcome) error {
 		f.Message = "The execution of the Map was cancelled."
 	}
 	if u := e.Undoing; u.NotUndone > 0 {
-		f.Message += fmt.Sprintf(" Of its steps %d could not be undone: compensation of the execution has them.", u.NotUndone)
+		f.Message += fmt.Sprintf(" Of its steps %d could not be undone: compensation of the execution says which.", u.NotUndone)
 	}
 	if out.Cached {
 		f.CachedFrom = e.ExecutionID
@@ -206,9 +206,11 @@ type mapExecution struct {
 
 // compensation is what came of undoing the steps of an execution.
 type compensation struct {
-	Undone    int           `json:"undone"`
-	NotUndone int           `json:"not_undone"`
-	Calls     []undoingCall `json:"calls"`
+	Undone       int           `json:"undone"`
+	NotUndone    int           `json:"not_undone"`
+	Unknown      int           `json:"unknown"`
+	Calls        []undoingCall `json:"calls"`
+	UnknownSteps []string      `json:"unknown_steps"`
 }
 
 // undoingCall is a call that did not undo its step.
@@ -222,10 +224,12 @@ type undoingCall struct {
 }
 
 func viewUndoing(u mapruns.Undoing) *compensation {
-	if u.Undone+u.NotUndone == 0 {
+	if u.Undone+u.NotUndone+u.Unknown == 0 {
 		return nil
 	}
-	v := &compensation{Undone: u.Undone, NotUndone: u.NotUndone, Calls: make([]undoingCall, len(u.Calls))}
+	v := &compensation{
+		Undone: u.Undone, NotUndone: u.NotUndone, Unknown: u.Unknown, Calls: make([]undoingCall, len(u.Calls)), UnknownSteps: append([]string{}, u.UnknownSteps...),
+	}
 	for i, c := range u.Calls {
 		v.Calls[i] = undoingCall{Path: c.Path, Verb: c.Verb, ExecutionID: textOrNull(c.ExecutionID), Status: c.Status, Code: textOrNull(c.Code), Title: textOrNull(c.Title)}
 	}

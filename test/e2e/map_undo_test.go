@@ -57,7 +57,7 @@ func TestCallsThatUndoAreGoverned(t *testing.T) {
 		require.NotEmpty(t, blocked[0].Metadata["map_id"])
 		var whole struct{ Compensation undoing }
 		tenant.User.Do(http.MethodGet, path, nil).Data(t, &whole)
-		require.Equal(t, undoing{Undone: 2, NotUndone: 1, Calls: []undoingCall{{
+		require.Equal(t, undoing{Undone: 2, NotUndone: 1, UnknownSteps: []string{}, Calls: []undoingCall{{
 			Path: "/steps/2", Verb: "gate:create_thing", ExecutionID: blocked[0].ExecutionID, Status: "failed", Code: "GOVERNANCE_BLOCKED", Title: whole.Compensation.title(),
 		}}}, whole.Compensation)
 		require.NotEmpty(t, whole.Compensation.title())
@@ -76,7 +76,10 @@ func TestCallsThatUndoAreGoverned(t *testing.T) {
 type undoing struct {
 	Undone    int
 	NotUndone int `json:"not_undone"`
+	Unknown   int
 	Calls     []undoingCall
+	// UnknownSteps are the steps whose outcome is unknown.
+	UnknownSteps []string `json:"unknown_steps"`
 }
 
 type undoingCall struct {
@@ -86,32 +89,47 @@ type undoingCall struct {
 
 func (u undoing) title() string { return u.Calls[0].Title }
 
-// A call that undoes a step may be refused by the provider, may have no answer, and may have arguments that
-// cannot be made. The execution says so for each.
+// What is left behind is listed: a call that undoes a step may be refused, may have no answer, and may have
+// arguments that cannot be made. A step whose outcome is unknown is not touched.
 func TestStepsThatAreNotUndoneAreListed(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
-		_, tenant := connected(t, s)
+		g, tenant := connected(t, s)
 		trigger := publish(t, tenant, "Cannot undo", `[
-			{"id":"each","type":"foreach","items":["${trigger_data.a}","${trigger_data.b}"],"steps":[
-				{"id":"a","type":"verb","verb":"gate:create_thing","args":{"id":"${item}"},"compensate":{"verb":"gate:create_thing","args":{"id":"${if index == 1 then error else 1 end}"}}}]},
-			{"id":"stop","type":"raise","error":{"code":"STOPPED"}}]`)
-		list := ids(2)
-		res := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{"a": list[0], "b": list[1]}})
-		require.Equal(t, http.StatusUnprocessableEntity, res.Status, string(res.Body))
-		failure := res.Envelope(t).Error
-		require.Contains(t, failure.Message, "Of its steps 2 could not be undone")
+			{"id":"each","type":"foreach","items":[0,1,2,3],"steps":[
+				{"id":"a","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.made[index]}"},
+				 "compensate":{"verb":"gate:create_thing","args":{"id":"${if index == 0 then trigger_data.undo elif index == 1 then trigger_data.unanswered elif index == 2 then error else 1 end}","mode":"${if index == 1 then \"vanish\" else \"moment\" end}"}}}]},
+			{"id":"unknown","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.unknown}","mode":"vanish"}}]`)
+		list := ids(7)
+		payload := map[string]any{"made": list[:4], "undo": list[4], "unanswered": list[5], "unknown": list[6]}
+		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": payload}, "Prefer: wait=0"), http.StatusAccepted)
+		path := "/v1/executions/" + one.ExecutionID
+		rig.Until(t, arriveLimit, "nobody knows what came of the last step", func() bool {
+			return mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK).Status == "waiting"
+		})
+		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/cancel", nil).Status)
+		require.Equal(t, "cancelled", ended(t, tenant, path).Status)
+		require.Len(t, g.of(list[4]), 1, "one was undone")
 		var whole struct{ Compensation undoing }
-		tenant.User.Do(http.MethodGet, "/v1/executions/"+failure.ExecutionID, nil).Data(t, &whole)
-		require.Zero(t, whole.Compensation.Undone)
-		require.Equal(t, 2, whole.Compensation.NotUndone)
-		paths, codes := []string{}, []string{}
-		for _, call := range whole.Compensation.Calls {
-			paths, codes = append(paths, call.Path), append(codes, call.Code)
-			require.Equal(t, "failed", call.Status)
+		tenant.User.Do(http.MethodGet, path, nil).Data(t, &whole)
+		got := whole.Compensation
+		require.Len(t, got.Calls, 3)
+		refused, unanswered := got.Calls[0].ExecutionID, got.Calls[2].ExecutionID
+		for i := range got.Calls {
+			require.NotEmpty(t, got.Calls[i].Title)
+			got.Calls[i].Title = ""
 		}
-		require.Equal(t, []string{"/steps/0/steps/0@1", "/steps/0/steps/0@0"}, paths)
-		require.Equal(t, []string{"EXPRESSION_ERROR", "INVALID_ARGS"}, codes)
+		const each = "/steps/0/steps/0@"
+		require.Equal(t, undoing{Undone: 1, NotUndone: 3, Unknown: 1, UnknownSteps: []string{"/steps/1"}, Calls: []undoingCall{
+			{Path: each + "3", Verb: "gate:create_thing", Status: "failed", Code: "INVALID_ARGS", ExecutionID: refused},
+			{Path: each + "2", Verb: "gate:create_thing", Status: "failed", Code: "EXPRESSION_ERROR"},
+			{Path: each + "1", Verb: "gate:create_thing", Status: "outcome_unknown", Code: "OUTCOME_UNKNOWN", ExecutionID: unanswered},
+		}}, got)
+		for id, want := range map[string]string{refused: "failed", unanswered: "outcome_unknown"} {
+			var call struct{ Status string }
+			tenant.User.Do(http.MethodGet, "/v1/executions/"+id, nil).Data(t, &call)
+			require.Equal(t, want, call.Status)
+		}
 	})
 }

@@ -92,6 +92,9 @@ func (s *Service) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.Ge
 			return nil, err
 		}
 	}
+	if c.Execution.broken != nil {
+		return nil, c.Execution.broken
+	}
 	if c.l, err = s.loader(ctx, c.Execution, nil); err != nil {
 		return nil, err
 	}

@@ -23,9 +23,12 @@ import (
 	"agentruntime/internal/record/event"
 )
 
+// ErrChain is the error of Head where nobody knows what stands above the execution.
+var ErrChain = errors.New("what stands above the execution cannot be read, so nothing is started for it")
+
 // Head returns the execution without its texts, as it was when it was looked at first: what it is
 // asked for never changes. Only the message changes that an agent of the mode workflow_only has it from.
-// It fails where what stands above the execution cannot be read. Without that, nothing would count for
+// It fails with ErrChain where what stands above the execution cannot be read. Without that, nothing would count for
 // the limits of those messages, and no kill switch of their agents would cover the calls.
 func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) {
 	e, err := s.head(ctx, ref)
@@ -36,7 +39,7 @@ func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) 
 }
 
 // head is Head for what starts nothing: writes, looks and the end. They work whatever stands above, so
-// that such an execution can be cancelled.
+// that such an execution comes to its end: each step that would start something fails.
 func (s *Service) head(ctx context.Context, ref flow.MapRef) (Execution, error) {
 	if e, known := s.heads.Get(ref.ID); known && e.TenantID == ref.TenantID {
 		if e.Chain.Driver() == nil && e.broken == nil {
@@ -324,7 +327,7 @@ func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmach
 	if f.Status != stepmachine.StatusCompleted {
 		failed := event.MapFailed{MapEnd: end}
 		if undoing.any() {
-			failed.Compensation = &event.MapCompensation{Undone: undoing.Undone, NotUndone: undoing.NotUndone}
+			failed.Compensation = &event.MapCompensation{Undone: undoing.Undone, NotUndone: undoing.NotUndone, Unknown: undoing.Unknown}
 		}
 		if f.Error != nil {
 			failed.Error = &event.MapError{Code: f.Error.Code, Title: f.Error.Title, Instance: f.Error.Instance}

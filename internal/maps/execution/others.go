@@ -32,13 +32,19 @@ const otherPrefix = "map:"
 // written in the same transaction. It can be repeated: the step always gets the same execution. One
 // that is refused is the end of the call.
 func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error) {
-	e, err := s.Head(ctx, in.MapRef)
+	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
-	child, err := s.startOther(ctx, e, in)
+	var child Execution
+	if err = e.broken; err == nil {
+		child, err = s.startOther(ctx, e, in)
+	}
 	f := fault.As(err)
 	switch {
+	case e.broken != nil:
+		s.d.Log.ErrorContext(ctx, "a step of a Map starts no other", "error", e.broken)
+		f = fault.New(fault.CodeInternal, ErrChain.Error())
 	case err == nil:
 		return s.other(ctx, e, in.Start.Ref, child, in.Start.Wait)
 	case f == nil || f.Code == fault.CodeServiceUnavailable || f.Code == fault.CodeInternal:

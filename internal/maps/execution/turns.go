@@ -115,7 +115,7 @@ func (e *Execution) takeChain(stored json.RawMessage) {
 		return
 	}
 	if err := json.Unmarshal(stored, &e.Chain); err != nil {
-		e.Chain, e.broken = agentloop.Chain{}, fmt.Errorf("execution: what is above %s: %w", e.ID, err)
+		e.Chain, e.broken = agentloop.Chain{}, fmt.Errorf("execution: %s: %w: %w", e.ID, ErrChain, err)
 	}
 }
 

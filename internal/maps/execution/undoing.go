@@ -6,11 +6,18 @@ import (
 	"agentruntime/internal/kernel/stepmachine"
 )
 
+// mostListed is how many steps of a kind an execution lists.
+const mostListed = 100
+
 // Undoing is what came of undoing the steps of an execution that failed or was cancelled.
 type Undoing struct {
 	// Undone is how many steps were undone, NotUndone how many were not.
 	Undone    int `json:"undone"`
 	NotUndone int `json:"not_undone"`
+	// Unknown is how many calls of steps have an outcome that nobody knows. They are not touched.
+	// UnknownSteps are the first 100 of these steps, by their paths.
+	Unknown      int      `json:"unknown,omitempty"`
+	UnknownSteps []string `json:"unknown_steps,omitempty"`
 	// Calls are the first 100 calls that did not undo their step, in the order in which they were made.
 	Calls []UndoingCall `json:"calls,omitempty"`
 }
@@ -29,20 +36,43 @@ type UndoingCall struct {
 	Title string `json:"title,omitempty"`
 }
 
-// any reports whether a step was to be undone.
-func (u Undoing) any() bool { return u.Undone+u.NotUndone > 0 }
+// any reports whether there is something to say.
+func (u Undoing) any() bool { return u.Undone+u.NotUndone+u.Unknown > 0 }
 
-// undoingOf returns what came of undoing the steps. It reads each call that it lists.
-func (s *Service) undoingOf(ctx context.Context, e Execution, f stepmachine.Finish, unwritten []stepmachine.Command) (Undoing, error) {
-	u := Undoing{Undone: f.Compensated, NotUndone: len(f.NotCompensated) + f.MoreNotCompensated}
+// undoingOf returns what came of undoing the steps. It reads the calls that it lists at once.
+func (s *Service) undoingOf(ctx context.Context, e Execution, f stepmachine.Finish, unwritten []stepmachine.Command) (u Undoing, err error) {
+	if f.Status == stepmachine.StatusCompleted {
+		return u, nil
+	}
+	u = Undoing{Undone: f.Compensated, NotUndone: len(f.NotCompensated) + f.MoreNotCompensated, Unknown: len(f.Unknown)}
+	for _, ref := range f.Unknown[:min(len(f.Unknown), mostListed)] {
+		u.UnknownSteps = append(u.UnknownSteps, pathOf(ref))
+	}
+	if len(f.NotCompensated) == 0 {
+		return u, nil
+	}
+	l, err := s.loader(ctx, e, unwritten)
+	if err != nil {
+		return u, err
+	}
+	var names []string
 	for _, left := range f.NotCompensated {
-		kept, err := s.Kept(ctx, e, left.Seq, unwritten)
+		names = append(names, compensation(left.Seq))
+	}
+	if err := l.readAll(names); err != nil {
+		return u, err
+	}
+	for _, left := range f.NotCompensated {
+		kept, err := l.kept(left.Seq)
 		if err != nil {
 			return u, err
 		}
 		call := UndoingCall{Path: pathOf(kept.Ref), Verb: kept.Verb, ExecutionID: left.Call, Status: left.Status, Code: left.Code, Title: left.Title}
+		if call.Status == "" { // it could not be made, or an older state says only that it failed
+			call.Status = stepmachine.CallFailed
+		}
 		if kept.Error != nil {
-			call.Status, call.Code, call.Title = stepmachine.CallFailed, kept.Error.Code, kept.Error.Title
+			call.Code, call.Title = kept.Error.Code, kept.Error.Title
 		}
 		u.Calls = append(u.Calls, call)
 	}

@@ -132,6 +132,23 @@ func (l *loader) whole(name string) (json.RawMessage, error) {
 	return l.open(name, rows[0].Body)
 }
 
+// readAll reads stored values at once, so that load has them. Those that are not written yet, load has
+// anyway.
+func (l *loader) readAll(names []string) error {
+	rows, err := l.s.q.ReadMapValues(l.ctx, l.s.d.DB.Tenant(l.e.TenantID), dbsqlc.ReadMapValuesParams{
+		TenantID: l.e.TenantID, Execution: l.e.ID, Names: names,
+	})
+	if err != nil {
+		return fmt.Errorf("execution: values of %s: %w", l.e.ID, err)
+	}
+	for _, row := range rows {
+		if l.read[row.Name], err = l.open(row.Name, row.Body); err != nil {
+			return fmt.Errorf("execution: value %s of %s: %w", row.Name, l.e.ID, err)
+		}
+	}
+	return nil
+}
+
 // iterations returns the array of the outputs of a foreach.
 func (l *loader) iterations(name string) (json.RawMessage, error) {
 	rows, err := l.s.q.ReadMapIterations(l.ctx, l.s.d.DB.Tenant(l.e.TenantID), dbsqlc.ReadMapIterationsParams{

@@ -171,6 +171,10 @@ func (s *Service) Kept(ctx context.Context, e Execution, seq int, unwritten []st
 	if err != nil {
 		return k, err
 	}
+	return l.kept(seq)
+}
+
+func (l *loader) kept(seq int) (k Kept, err error) {
 	text, err := l.load(stepmachine.Stored{ID: compensation(seq)})
 	if err == nil {
 		err = json.Unmarshal(text, &k)

@@ -51,13 +51,14 @@ type MapError struct {
 type MapFailed struct {
 	MapEnd
 	Error        *MapError        `json:"error,omitempty" about:"Why. Absent where it was cancelled."`
-	Compensation *MapCompensation `json:"compensation,omitempty" about:"What came of undoing its steps. Absent where nothing was to be undone."`
+	Compensation *MapCompensation `json:"compensation,omitempty" about:"What came of undoing its steps. Absent where nothing was to be undone, and no outcome is unknown."`
 }
 
 // MapCompensation is what came of undoing the steps of an execution.
 type MapCompensation struct {
 	Undone    int `json:"undone" about:"How many steps were undone."`
 	NotUndone int `json:"not_undone" about:"How many were not. The execution lists their calls."`
+	Unknown   int `json:"unknown" about:"How many calls of steps have an outcome that nobody knows. They are not touched."`
 }
 
 // Type implements Body.

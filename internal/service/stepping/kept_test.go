@@ -100,18 +100,10 @@ func (overseen) Version(_ context.Context, _, id uuid.UUID, _ int32) (roster.Ver
 	return roster.Version{AgentID: id, Number: 1, Definition: &d}, nil
 }
 
-// The answer of a manager is paid for. Where a fault keeps it from being judged, it is stored all the same,
-// and a repeat judges it without asking again.
-func TestAnswerOfAManagerIsKeptWhereItCannotBeJudged(t *testing.T) {
-	t.Parallel()
+// newStepper makes the calls of one execution.
+func newStepper(t *testing.T, s *stubs) (testkit.DB, *Stepper, flow.MapRef) {
+	t.Helper()
 	d, ref := testkit.Database(t), flow.MapRef{TenantID: uuid.New(), ID: uuid.Must(uuid.NewV7()), Attempt: 1}
-	agent := uuid.New()
-	def, faults := mapdef.Read([]byte(`{"schema_version":"1","name":"Works","steps":[
-		{"id":"work","type":"agent","agent_id":"` + agent.String() + `","goal":"g","complete_when":"${ [.calls[] | select(.status == \"failed\")] | length == 0 }"}]}`))
-	require.Empty(t, faults)
-	program, err := stepmachine.Compile(def)
-	require.NoError(t, err)
-	s := &stubs{program: program, faults: 1}
 	notices, err := ended.NewNotices(ended.Config{}, ended.Deps{DB: d.Pool, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	events, err := event.New(event.Deps{DB: d.Pool, Keys: testkit.Keys{}, Log: testkit.Quiet()})
@@ -133,6 +125,35 @@ func TestAnswerOfAManagerIsKeptWhereItCannotBeJudged(t *testing.T) {
 	exec("INSERT INTO tenants (id, name) VALUES ($1, 'shop')", ref.TenantID)
 	exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
 		VALUES ($1, $2, 'exec_1', $1, 1, 1, 'cognitive', false, '', '', '{}', 'key', '', '', '', now())`, ref.ID, ref.TenantID)
+	return d, stepper, ref
+}
+
+// A call of which nobody knows for which messages it counts is not made, and fails: the execution comes to
+// its end.
+func TestCallOfAnExecutionWhoseChainCannotBeReadFails(t *testing.T) {
+	t.Parallel()
+	d, stepper, ref := newStepper(t, &stubs{})
+	_, err := d.Tenant(ref.TenantID).Exec(t.Context(), `UPDATE map_executions SET chain = '{"turns":"none"}'`)
+	require.NoError(t, err)
+	none, err := stepper.Call(t.Context(), flow.MapCall{MapWrites: flow.MapWrites{MapRef: ref}, Call: stepmachine.StartVerb{Ref: stepmachine.Ref{Path: "/steps/0", Attempt: 1}, Verb: "shop:a"}})
+	require.NoError(t, err)
+	require.True(t, none.Step.Done)
+	require.Equal(t, stepmachine.CallFailed, none.End.Status)
+	require.False(t, none.End.MayRepeat, "an earlier try may have sent it")
+}
+
+// The answer of a manager is paid for. Where a fault keeps it from being judged, it is stored all the same,
+// and a repeat judges it without asking again.
+func TestAnswerOfAManagerIsKeptWhereItCannotBeJudged(t *testing.T) {
+	t.Parallel()
+	agent := uuid.New()
+	def, faults := mapdef.Read([]byte(`{"schema_version":"1","name":"Works","steps":[
+		{"id":"work","type":"agent","agent_id":"` + agent.String() + `","goal":"g","complete_when":"${ [.calls[] | select(.status == \"failed\")] | length == 0 }"}]}`))
+	require.Empty(t, faults)
+	program, err := stepmachine.Compile(def)
+	require.NoError(t, err)
+	s := &stubs{program: program, faults: 1}
+	d, stepper, ref := newStepper(t, s)
 	start := stepmachine.StartModel{Ref: stepmachine.Ref{Path: "/steps/0", Attempt: 1}, Type: "agent", Input: stepmachine.Of(json.RawMessage(`{"goal":"g"}`))}
 	_, err = stepper.Write(t.Context(), flow.MapWrites{MapRef: ref, Commands: []stepmachine.Command{start}})
 	require.NoError(t, err)

@@ -86,6 +86,9 @@ const mostArgs = expression.MaxResult
 // without waiting. It can be repeated: the step always gets the same run.
 func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
 	e, err := s.Head(ctx, in.MapRef)
+	if errors.Is(err, execution.ErrChain) {
+		return s.unchained(ctx, in, err)
+	}
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
@@ -264,6 +267,16 @@ func refused(ref stepmachine.Ref, f *fault.Error) flow.MapCallEnd {
 		Private: flow.IsPrivate(), Step: flow.Step{Done: true},
 		End: stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed, Error: errorOf(f), MayRepeat: true},
 	}
+}
+
+// unchained ends a call of an execution of which nobody knows what stands above it. Nothing is sent. An
+// earlier try may have sent the call, so it is not made under another number.
+func (s *Stepper) unchained(ctx context.Context, in flow.MapCall, why error) (flow.MapCallEnd, error) {
+	s.d.Log.ErrorContext(ctx, "a step of a Map makes no call", "error", why)
+	_, err := s.Write(ctx, in.MapWrites)
+	out := refused(in.Call.Ref, fault.New(fault.CodeInternal, execution.ErrChain.Error()))
+	out.End.MayRepeat = false
+	return out, err
 }
 
 // begun is end for a call that has just been made.
