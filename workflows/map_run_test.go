@@ -179,19 +179,19 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		w.mu.Unlock()
 		return at, nil
 	})
-	goOn := func(_ context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
-		w.mu.Lock()
-		verb := verbs[in.Run.RunID]
-		w.mu.Unlock()
-		at := w.look(verb, in.Ref)
-		at.HandedOver = in.HandOver || in.Look
-		return at, nil
+	goOn := func(stops bool) func(context.Context, flow.MapCallRef) (flow.MapCallEnd, error) {
+		return func(_ context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+			w.stopped.CompareAndSwap(false, stops)
+			w.mu.Lock()
+			verb := verbs[in.Run.RunID]
+			w.mu.Unlock()
+			at := w.look(verb, in.Ref)
+			at.HandedOver = in.HandOver || in.Look
+			return at, nil
+		}
 	}
-	local(string(flow.GoOnWithCall), goOn)
-	local(string(flow.StopCallOfMap), func(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
-		w.stopped.Store(true)
-		return goOn(ctx, in)
-	})
+	local(string(flow.GoOnWithCall), goOn(false))
+	local(string(flow.StopCallOfMap), goOn(true))
 	local(string(flow.WriteMap), func(_ context.Context, in flow.MapWrites) (flow.MapNews, error) {
 		if err := w.fault("write"); err != nil {
 			return flow.MapNews{}, err
