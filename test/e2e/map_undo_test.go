@@ -55,12 +55,11 @@ func TestCallsThatUndoAreGoverned(t *testing.T) {
 		tenant.User.Do(http.MethodGet, "/v1/executions?status=blocked", nil).Data(t, &blocked)
 		require.Len(t, blocked, 1, "people find the call that was not made")
 		require.NotEmpty(t, blocked[0].Metadata["map_id"])
-		var whole struct{ Compensation undoing }
-		tenant.User.Do(http.MethodGet, path, nil).Data(t, &whole)
-		require.Equal(t, undoing{Undone: 2, NotUndone: 1, UnknownSteps: []string{}, Calls: []undoingCall{{
-			Path: "/steps/2", Verb: "gate:create_thing", ExecutionID: blocked[0].ExecutionID, Status: "failed", Code: "GOVERNANCE_BLOCKED", Title: whole.Compensation.title(),
-		}}}, whole.Compensation)
-		require.NotEmpty(t, whole.Compensation.title())
+		whole := undoingOf(t, tenant, path)
+		require.Equal(t, &undoing{Undone: 2, NotUndone: 1, UnknownSteps: []string{}, Calls: []undoingCall{{
+			Path: "/steps/2", Verb: "gate:create_thing", ExecutionID: blocked[0].ExecutionID, Status: "failed", Code: "GOVERNANCE_BLOCKED", Title: whole.title(),
+		}}}, whole)
+		require.NotEmpty(t, whole.title())
 		var events []struct {
 			Event        string
 			Compensation undoing
@@ -87,6 +86,14 @@ type undoingCall struct {
 	ExecutionID                     string `json:"execution_id"`
 }
 
+// undoingOf returns what the execution says about undoing its steps; nil where it says nothing.
+func undoingOf(t *testing.T, tenant *rig.Tenant, path string) *undoing {
+	t.Helper()
+	var e struct{ Compensation *undoing }
+	tenant.User.Do(http.MethodGet, path, nil).Data(t, &e)
+	return e.Compensation
+}
+
 func (u undoing) title() string { return u.Calls[0].Title }
 
 // What is left behind is listed: a call that undoes a step may be refused, may have no answer, and may have
@@ -111,9 +118,7 @@ func TestStepsThatAreNotUndoneAreListed(t *testing.T) {
 		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/cancel", nil).Status)
 		require.Equal(t, "cancelled", ended(t, tenant, path).Status)
 		require.Len(t, g.of(list[4]), 1, "one was undone")
-		var whole struct{ Compensation undoing }
-		tenant.User.Do(http.MethodGet, path, nil).Data(t, &whole)
-		got := whole.Compensation
+		got := undoingOf(t, tenant, path)
 		require.Len(t, got.Calls, 3)
 		refused, unanswered := got.Calls[0].ExecutionID, got.Calls[2].ExecutionID
 		for i := range got.Calls {
@@ -121,7 +126,7 @@ func TestStepsThatAreNotUndoneAreListed(t *testing.T) {
 			got.Calls[i].Title = ""
 		}
 		const each = "/steps/0/steps/0@"
-		require.Equal(t, undoing{Undone: 1, NotUndone: 3, Unknown: 1, UnknownSteps: []string{"/steps/1"}, Calls: []undoingCall{
+		require.Equal(t, &undoing{Undone: 1, NotUndone: 3, Unknown: 1, UnknownSteps: []string{"/steps/1"}, Calls: []undoingCall{
 			{Path: each + "3", Verb: "gate:create_thing", Status: "failed", Code: "INVALID_ARGS", ExecutionID: refused},
 			{Path: each + "2", Verb: "gate:create_thing", Status: "failed", Code: "EXPRESSION_ERROR"},
 			{Path: each + "1", Verb: "gate:create_thing", Status: "outcome_unknown", Code: "OUTCOME_UNKNOWN", ExecutionID: unanswered},

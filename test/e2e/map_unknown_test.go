@@ -32,6 +32,7 @@ func TestRetriedMapAsksAgainAboutAnUnknownOutcome(t *testing.T) {
 			unknown := awaitUnknown(t, tenant, path, 1)
 			require.Less(t, signal(t, tenant, path, "go", nil).Status, 300)
 			require.Equal(t, "failed", endOf(t, tenant, path).Status)
+			require.Equal(t, &undoing{Unknown: 1, UnknownSteps: []string{"/steps/0/branches/0/steps/0"}, Calls: []undoingCall{}}, undoingOf(t, tenant, path))
 			retry := func(body any) rig.Answer {
 				return tenant.User.Do(http.MethodPost, path+"/retry", body, "Prefer: wait=60")
 			}
@@ -53,6 +54,7 @@ func TestRetriedMapAsksAgainAboutAnUnknownOutcome(t *testing.T) {
 			require.Equal(t, 3, mapExecutionOf(t, a, http.StatusAccepted).Attempt)
 			if !early {
 				require.Equal(t, unknown, awaitUnknown(t, tenant, path, 3), "the call is the same")
+				require.Nil(t, undoingOf(t, tenant, path), "it has not ended")
 				resolve()
 			}
 			e := endOf(t, tenant, path)

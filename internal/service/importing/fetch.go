@@ -398,8 +398,8 @@ func (f *fetching) get(ctx context.Context, at *url.URL) (body []byte, next *url
 	return body, nil, nil
 }
 
-// read reads the body of a response. One that says how large it is is in memory only once, and one
-// that says that it is too large is not read.
+// read reads the body of a response. One that says that it is too large is not read. What it says is
+// believed up to maxSmallFetched: many servers could promise more than they send.
 func (f *fetching) read(resp *http.Response) ([]byte, error) {
 	f.mu.Lock()
 	left := int64(f.left)
