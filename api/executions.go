@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -309,6 +310,11 @@ func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply
 	}
 	room := &answerRoom{s: s, c: c}
 	r, err := s.deps.Runs.Resolve(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"), res)
+	if fault.HasCode(err, fault.CodeExecutionNotFound) {
+		if _, isMap, look := s.mapExecutionOf(ctx, c); look != nil || isMap {
+			return wire.Reply{}, cmp.Or(look, error(fault.New(fault.CodeConflict, "This is an execution of a Map. Resolve the call whose outcome is unknown: steps of the execution have its execution_id.")))
+		}
+	}
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -86,6 +86,9 @@ func parse(text []byte) (*yaml.Node, error) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		return nil, err
 	}
+	if err := file.Decode(new(any)); err != nil { // a name is given twice, which a node does not mind
+		return nil, err
+	}
 	if len(file.Content) != 1 || file.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("the file is not one mapping")
 	}

@@ -72,6 +72,7 @@ func TestBadPartsAreRefused(t *testing.T) {
 		"another tag":           {map[string]string{"runs": "paths: {/runs: {get: {tags: [API keys]}}}\n"}, "has the tag Runs"},
 		"two tags":              {map[string]string{"runs": "paths: {/runs: {get: {tags: [Runs, API keys]}}}\n"}, "has the tag Runs"},
 		"a path twice":          {map[string]string{"api_keys": "paths: {/runs: {}}\n"}, "/runs exists already"},
+		"a name twice":          {map[string]string{"api_keys": "paths: {/keys: {a: 1, a: 2}}\n"}, "already defined"},
 		"a component twice":     {map[string]string{"api_keys": "paths: {}\ncomponents: {schemas: {Run: {}}}\n"}, "Run exists already"},
 		"another part's schema": {map[string]string{"api_keys": "paths: {/keys: {$ref: \"#/components/schemas/Run\"}}\n"}, "neither here nor in root.yaml"},
 		"the root needs a part": {map[string]string{"root": "tags: []\ncomponents: {schemas: {A: {$ref: \"#/components/schemas/Run\"}}}\n"}, "neither here nor in root.yaml"},

@@ -42,6 +42,9 @@ func TestRetriedMapAsksAgainAboutAnUnknownOutcome(t *testing.T) {
 			require.Equal(t, "failed", again.Status, "the other branch fails as before")
 			require.Equal(t, 2, again.Attempt)
 
+			ofMap := tenant.User.Do(http.MethodPost, path+"/resolve", executed)
+			requireCode(t, ofMap, http.StatusConflict, "CONFLICT")
+			require.Contains(t, ofMap.Envelope(t).Error.Message, "Resolve the call")
 			resolve := func() {
 				a := tenant.User.Do(http.MethodPost, "/v1/executions/"+unknown+"/resolve", executed)
 				require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)

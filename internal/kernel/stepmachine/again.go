@@ -31,7 +31,7 @@ func CanGoOn(p *Program, s *State, a Again) error {
 	case s.Ending == nil || s.Ending.Phase != endFinished || s.Ending.Status != StatusFailed:
 		return fault.New(fault.CodeConflict, "Only an execution that has failed goes on.")
 	case s.Compensations > 0:
-		return fault.New(fault.CodeConflict, "Steps of this execution were undone. Start a new one.")
+		return fault.New(fault.CodeConflict, "The calls that undo steps of this execution were made. Start a new one.")
 	}
 	var dropped *Task
 	if a.FromStep != "" {
