@@ -195,6 +195,19 @@ func (o *operation) setBody() {
 	}
 }
 
+// content has the same entry for each media type. What is made here is larger than what the document says
+// in one list for all operations, so it counts as work.
+func (o *operation) content(media []string, entry map[string]any) map[string]any {
+	content := map[string]any{}
+	for _, name := range media {
+		if !o.Spend(1) {
+			break
+		}
+		content[name] = entry
+	}
+	return content
+}
+
 func (o *operation) setJSON(p map[string]any) {
 	media := o.consumes
 	if len(media) == 0 {
@@ -205,11 +218,7 @@ func (o *operation) setJSON(p map[string]any) {
 		schema = map[string]any{}
 	}
 	o.schema(schema)
-	content := map[string]any{}
-	for _, name := range media {
-		content[name] = map[string]any{"schema": schema}
-	}
-	body := map[string]any{"content": content}
+	body := map[string]any{"content": o.content(media, map[string]any{"schema": schema})}
 	for key, value := range p {
 		if key == "description" || key == "required" || strings.HasPrefix(key, "x-") {
 			body[key] = value
@@ -266,11 +275,12 @@ func (o *operation) setForm() {
 func (o *operation) responses(node map[string]any) map[string]any {
 	media, own := o.produces, false
 	if list, has := node["produces"]; has {
-		media, own = texts(list), true
+		media, own = mediaTypes(list), true
 	}
 	if len(media) == 0 {
 		media = []string{jsonType}
 	}
+	var content map[string]any // of all answers
 	out := map[string]any{}
 	for status, value := range object(node["responses"]) {
 		if !o.Spend(1) {
@@ -283,9 +293,8 @@ func (o *operation) responses(node map[string]any) map[string]any {
 		}
 		converted := map[string]any{"description": text(response, "description")}
 		if response["schema"] != nil || own {
-			content := map[string]any{}
-			for _, name := range media {
-				content[name] = map[string]any{}
+			if content == nil {
+				content = o.content(media, map[string]any{})
 			}
 			converted["content"] = content
 		}

@@ -2,6 +2,7 @@ package swagger
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -117,6 +118,25 @@ func texts(value any) []string {
 		}
 	}
 	return out
+}
+
+// mostMedia is how many media types of a list count. Each operation may have all that the document lists
+// once, and a request has one.
+const mostMedia = 16
+
+// mediaTypes returns the media types of a list: the first of them, and those of JSON and forms wherever they stand.
+func mediaTypes(value any) []string {
+	all := texts(value)
+	if len(all) <= mostMedia {
+		return all
+	}
+	first := all[:mostMedia:mostMedia]
+	for _, name := range []string{jsonType, formType, multipartType} {
+		if slices.Contains(all[mostMedia:], name) && !slices.Contains(first, name) {
+			first = append(first, name)
+		}
+	}
+	return first
 }
 
 func clip(s string) string {

@@ -42,7 +42,8 @@ type converter struct {
 
 // Convert returns the document as OpenAPI 3.0. It changes the tree, and the result shares it.
 func Convert(doc Document) map[string]any {
-	c := &converter{Document: doc, seen: map[string]bool{}, consumes: texts(doc.Root["consumes"]), produces: texts(doc.Root["produces"])}
+	c := &converter{Document: doc, seen: map[string]bool{}}
+	c.consumes, c.produces = mediaTypes(doc.Root["consumes"]), mediaTypes(doc.Root["produces"])
 	c.out = map[string]any{"openapi": "3.0.3", home: doc.Root}
 	for key, value := range doc.Root {
 		switch key {
@@ -183,7 +184,7 @@ func (c *converter) operation(item, node map[string]any) map[string]any {
 	}
 	o := &operation{converter: c, out: out, consumes: c.consumes}
 	if own, has := node["consumes"]; has {
-		o.consumes = texts(own)
+		o.consumes = mediaTypes(own)
 	}
 	if schemes := texts(node["schemes"]); len(schemes) > 0 {
 		o.setServers(schemes)

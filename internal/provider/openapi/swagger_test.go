@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -206,4 +207,42 @@ func FuzzSwagger(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A list of media types counts for all operations of a document. What is made of it must not grow with the
+// product of both. JSON counts wherever it stands.
+func TestSwaggerListsOfMediaTypesCostLittle(t *testing.T) { //nolint:paralleltest // it counts what is allocated
+	const operations = 300
+	imported := func(types int) (made uint64, im *openapi.Imported) {
+		media := make([]string, types)
+		for i := range media {
+			media[i] = fmt.Sprintf("application/x%d", i)
+		}
+		media[types-1] = "application/json"
+		paths := map[string]any{}
+		for i := range operations {
+			paths[fmt.Sprintf("/p%d", i)] = map[string]any{"post": map[string]any{
+				"operationId": fmt.Sprintf("create_%d", i),
+				"parameters":  []any{map[string]any{"in": "body", "name": "b", "schema": map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "string"}}}}},
+				"responses":   map[string]any{"200": map[string]any{"description": "d", "schema": map[string]any{"type": "object"}}},
+			}}
+		}
+		doc, err := json.Marshal(map[string]any{
+			"swagger": "2.0", "info": map[string]any{"title": "t", "version": "1"}, "host": "example.com", "schemes": []any{"https"},
+			"consumes": media, "produces": media, "paths": paths,
+		})
+		require.NoError(t, err)
+		im, err = openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: doc})
+		require.NoError(t, err)
+		made = uint64(testing.AllocsPerRun(1, func() {
+			_, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: doc})
+			require.NoError(t, err)
+		}))
+		return made, im
+	}
+	one, _ := imported(1)
+	many, im := imported(2000)
+	require.Len(t, im.Verbs, operations)
+	require.Contains(t, string(im.Verbs[0].Schema), `"a"`, "its body is JSON")
+	require.Less(t, many, 2*one)
 }
