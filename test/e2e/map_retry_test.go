@@ -151,6 +151,44 @@ func TestBlockThatBeginsAgainKeepsWhatItHasDone(t *testing.T) {
 	})
 }
 
+// Iterations that are over run again where their loop does. What they did answers for the same call only.
+func TestRetriedMapTakesNoOtherCallForItsOwn(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		inner := mapID(publish(t, tenant, "Within", `[{"id":"in","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}}]`))
+		for name, step := range map[string]string{
+			"a call":      `{"id":"w","type":"verb","verb":"gate:create_thing","args":{"id":"${item}"}}`,
+			"another Map": `{"id":"w","type":"map","map_id":"` + inner + `","payload":{"id":"${item}"}}`,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				list := ids(4)
+				trigger := publish(t, tenant, "Begins with others: "+name, `[
+					{"id":"items","type":"transform","expr":"${trigger_data.ids}"},
+					{"id":"each","type":"foreach","items":"${steps.items.output}","steps":[`+step+`,
+						{"id":"check","type":"validate","value":"${index}","schema":{"maximum":0}}]}]`)
+				path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"ids": list[:2]}})
+				retry := func(items []string) mapExecution {
+					body := map[string]any{"from_step": "items", "edits": map[string]any{"items": items}}
+					return mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/retry", body, "Prefer: wait=60"), http.StatusOK)
+				}
+				other := retry([]string{list[2], list[1]})
+				require.Equal(t, "failed", other.Status)
+				require.Equal(t, "IDEMPOTENCY_KEY_REUSED", other.Error.Code)
+				require.Equal(t, "/steps/1/steps/0", other.Error.Instance)
+				require.Empty(t, g.of(list[2]))
+				same := retry([]string{list[0]})
+				require.Equal(t, "completed", same.Status, "%+v", same.Error)
+				for _, id := range list[:2] {
+					require.Len(t, g.of(id), 1, "it was made again")
+				}
+			})
+		}
+	})
+}
+
 // An edit of a loop whose writes are done is refused, rather than come to nothing.
 func TestEditOfALoopThatIsOverIsRefused(t *testing.T) {
 	t.Parallel()

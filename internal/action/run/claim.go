@@ -51,6 +51,10 @@ type Request struct {
 	// ExpiresIn is how long the run may be sent, in whole seconds, at most MaxExpiresIn; nil
 	// means 15 minutes.
 	ExpiresIn *time.Duration
+	// Since is when the attempt began that the step is of; zero for the first one. A run that an
+	// earlier attempt has claimed, with other arguments, refuses the call: it is not what the step asks.
+	// Within one attempt a step asks the same again only where its process died.
+	Since time.Time
 	// Claimed is called when the run of a step is claimed; nil where nobody asks.
 	Claimed func()
 }
@@ -153,8 +157,11 @@ func (c Claimed) answer(r Run) (Outcome, error) {
 	if out.Cached {
 		out.ArgsDiffer = argsDiffer(r, c.req.Args, c.print)
 	}
-	if len(out.ArgsDiffer) > 0 && c.req.KeyByHeader {
+	if len(out.ArgsDiffer) > 0 && (c.req.KeyByHeader || r.Attempt == 1 && r.CreatedAt.Before(c.req.Since)) {
 		f := reused(r, "other arguments ("+strings.Join(out.ArgsDiffer, ", ")+")")
+		if !c.req.KeyByHeader {
+			f.Message = "An earlier attempt has made this call with other arguments (" + strings.Join(out.ArgsDiffer, ", ") + "). Nothing ran."
+		}
 		f.ArgsMatch, f.ArgsDiffer = new(bool), out.ArgsDiffer
 		return Outcome{}, f
 	}

@@ -158,7 +158,7 @@ func Table() []Spec {
 		{CodeInvalidArgs, http.StatusUnprocessableEntity, "The arguments do not fit the verb's schema.", "`details` names each argument and the rule it breaks."},
 		{CodeIdentityRequired, http.StatusUnprocessableEntity, "This key takes messages of known customers only. Send customer_id, or identity with an email, phone or external_id.", "The key's `identity_mode` is `required`, and the message names no customer; or the key has `identity_verification`, and `identity_hash` is missing or wrong."},
 		{CodeProviderRejected, http.StatusUnprocessableEntity, "The provider refused the call.", "The provider answered 4xx (`provider_status`); `retryable` where a later call may pass."},
-		{CodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "This idempotency key was used for another call.", "Same key, but another verb, dry run against real, or (by the `Idempotency-Key` header) other arguments. Nothing ran."},
+		{CodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "This idempotency key was used for another call.", "Same key, but another verb, dry run against real, or (by the `Idempotency-Key` header, or for a step of a Map that is retried) other arguments. Nothing ran."},
 		{CodeIdempotencyConflict, http.StatusUnprocessableEntity, "execution_id and idempotency_key name two different runs.", "Both were used before, for different runs. Nothing ran."},
 		{CodeWeakPassword, http.StatusUnprocessableEntity, "A password needs at least 8 characters.", "The password is shorter than 8 characters."},
 		{CodeURLNotAllowed, http.StatusUnprocessableEntity, "This address may not be called.", "A server or base URL that is plain http or not public."},

@@ -53,7 +53,7 @@ func Codes(t Type) []string {
 	case TypeEmit:
 		codes = append(codes, CodeEventsLimit)
 	case TypeMap:
-		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs), string(fault.CodeQuotaExceeded))
+		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs), string(fault.CodeIdempotencyKeyReused), string(fault.CodeQuotaExceeded))
 	case TypeAgent:
 		codes = append(codes, CodeModelError, CodeModelMissing, CodeBudgetExceeded, CodeActionsLimit, CodeGoalNotReached, CodeNoSession, CodeWaitTimeout, string(fault.CodeAgentNotFound), string(fault.CodeConflict))
 	case TypeExtract, TypeClassify, TypeSummarize, TypeReason:
@@ -70,7 +70,7 @@ func verbCodes() []fault.Code {
 		fault.CodeGovernanceBlocked, fault.CodeInvalidArgs, fault.CodeVerbNotFound, fault.CodeProviderNotConnected,
 		fault.CodeCredentialExpired, fault.CodeCredentialNotFound, fault.CodeURLNotAllowed, fault.CodeProviderRejected,
 		fault.CodeProviderError, fault.CodeProviderTimeout, fault.CodeRateLimited, fault.CodeRunExpired,
-		fault.CodeOutcomeUnknown, fault.CodeConflict, fault.CodeAPIKeyRevoked, fault.CodeQuotaExceeded, fault.CodeServiceUnavailable, fault.CodeInternal,
+		fault.CodeOutcomeUnknown, fault.CodeConflict, fault.CodeIdempotencyKeyReused, fault.CodeAPIKeyRevoked, fault.CodeQuotaExceeded, fault.CodeServiceUnavailable, fault.CodeInternal,
 	}
 }
 

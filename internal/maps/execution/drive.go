@@ -41,7 +41,7 @@ func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) 
 // head is Head for what starts nothing: writes, looks and the end. They work whatever stands above, so
 // that such an execution comes to its end: each step that would start something fails.
 func (s *Service) head(ctx context.Context, ref flow.MapRef) (Execution, error) {
-	if e, known := s.heads.Get(ref.ID); known && e.TenantID == ref.TenantID {
+	if e, known := s.heads.Get(ref.ID); known && e.TenantID == ref.TenantID && e.Attempt == ref.Attempt {
 		if e.Chain.Driver() == nil && e.broken == nil {
 			return e, nil
 		}

@@ -260,6 +260,14 @@ func (e Execution) CreatedAt() time.Time { return e.Ref().TriggeredAt() }
 // Ended reports whether nothing further happens by itself.
 func (e Execution) Ended() bool { return e.FinishedAt != nil }
 
+// AgainSince returns when the attempt began; zero for the first one.
+func (e Execution) AgainSince() time.Time {
+	if e.Attempt < 2 || e.BegunAt == nil {
+		return time.Time{}
+	}
+	return *e.BegunAt
+}
+
 // Took returns how long it took, or has taken until now.
 func (e Execution) Took(now time.Time) time.Duration {
 	if e.FinishedAt != nil {

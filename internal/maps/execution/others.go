@@ -50,12 +50,13 @@ func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfM
 	case f == nil || f.Code == fault.CodeServiceUnavailable || f.Code == fault.CodeInternal:
 		return flow.MapOfMap{}, err
 	}
+	reused := fault.HasCode(err, fault.CodeIdempotencyKeyReused)
 	// What is refused now may have been started before.
 	rows, err := s.q.MapOfStep(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.MapOfStepParams{TenantID: e.TenantID, ParentID: e.ExecutionID, Step: in.Start.Ref.String()})
 	if err != nil {
 		return flow.MapOfMap{}, fmt.Errorf("execution: look for that of a step: %w", err)
 	}
-	if len(rows) > 0 {
+	if len(rows) > 0 && !reused {
 		if child, err = s.open(ctx, rows[0]); err != nil {
 			return flow.MapOfMap{}, err
 		}
@@ -71,7 +72,7 @@ func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfM
 		}
 	}
 	return flow.MapOfMap{Private: flow.IsPrivate(), Done: true, End: stepmachine.CallEnd{
-		Ref: in.Start.Ref, Status: stepmachine.CallFailed, Error: stepError(f), MayRepeat: true,
+		Ref: in.Start.Ref, Status: stepmachine.CallFailed, Error: stepError(f), MayRepeat: !reused,
 	}}, nil
 }
 

@@ -400,6 +400,8 @@ func refusal(outcome string, e Execution, print []byte, req Request) error {
 		f = fault.New(fault.CodeResultExpired, "")
 	case req.Key != "" && !hmac.Equal(e.Fingerprint, print):
 		f = fault.New(fault.CodeIdempotencyKeyReused, "The execution of this Idempotency-Key has another payload.")
+	case req.Parent != nil && e.CreatedAt().Before(req.Parent.Execution.AgainSince()) && !hmac.Equal(e.Fingerprint, print):
+		f = fault.New(fault.CodeIdempotencyKeyReused, "The execution that an earlier attempt has started for this step has another payload. Nothing ran.")
 	default:
 		return nil
 	}

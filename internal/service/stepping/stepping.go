@@ -131,7 +131,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 			AgentID: agent,
 		},
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
-		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()),
+		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()), Since: e.AgainSince(),
 	}
 	var queued error
 	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
@@ -145,7 +145,9 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		if _, err := s.Write(ctx, in.MapWrites); err != nil {
 			return flow.MapCallEnd{}, err
 		}
-		return refused(call.Ref, f), s.ForgetRun(ctx, e, call.Ref)
+		end := refused(call.Ref, f)
+		end.End.MayRepeat = f.Code != fault.CodeIdempotencyKeyReused // the call of this number was made
+		return end, s.ForgetRun(ctx, e, call.Ref)
 	}
 	if err != nil {
 		return flow.MapCallEnd{}, err
