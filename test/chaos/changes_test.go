@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ type counted struct {
 	mu      sync.Mutex
 	keys    map[string]bool
 	effects []string
+	heard   []string // all requests, with their keys and bodies
 	met     func(n string)
 }
 
@@ -33,8 +35,10 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	var args struct{ N string }
 	_ = json.Unmarshal(raw, &args)
+	key := r.Header.Get("Idempotency-Key")
 	c.mu.Lock()
-	if key := r.Header.Get("Idempotency-Key"); !c.keys[key] {
+	c.heard = append(c.heard, fmt.Sprintf("%s %s from %s by %s with %q: %q", r.Method, r.URL, r.RemoteAddr, r.UserAgent(), key, raw))
+	if !c.keys[key] {
 		c.keys[key] = true
 		c.effects = append(c.effects, args.N)
 	}
@@ -94,7 +98,7 @@ func TestChangesEachPartKilledAreAppliedOnce(t *testing.T) {
 			return true
 		})
 		c.mu.Lock()
-		require.Equal(t, []string{"1", "2", "real-1"}, c.effects, "%s killed", victim)
+		require.Equal(t, []string{"1", "2", "real-1"}, c.effects, "%s killed: %s", victim, strings.Join(c.heard, "\n"))
 		c.mu.Unlock()
 	}
 }
