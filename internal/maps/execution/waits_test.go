@@ -249,6 +249,7 @@ func (r *rig) emit(name string) {
 	tx := r.begin()
 	r.emitIn(tx, name)
 	require.NoError(r.t, tx.Commit(context.Background()))
+	require.NoError(r.t, tx.Conn().Close(context.Background())) // a server has room for few
 }
 
 // settle waits until all events are complete: tests share a server, whose transactions come between.
