@@ -57,7 +57,8 @@ func TestNoCallBeginsUnderAKillSwitch(t *testing.T) {
 	for i := range runs {
 		mode := []string{modeHold, modeLater, "", modeLater}[i%4]
 		all.Go(func() {
-			answers[i] = w.Runtime.Run(mediumWrite, m{"id": fmt.Sprintf("run-%d", i), "mode": mode}, fmt.Sprintf("run-%d", i))
+			id := fmt.Sprintf("run-%d", i)
+			answers[i] = rig.Settled(func() rig.Answer { return w.Runtime.Run(mediumWrite, m{"id": id, "mode": mode}, id) })
 		})
 	}
 	for range 30 {

@@ -189,7 +189,9 @@ func TestHeldCallRepeatedDuringApprovalIsSentOnce(t *testing.T) {
 	w, _, held, execution := heldWorld(t)
 	calls := []func() rig.Answer{func() rig.Answer { return w.approve(held) }}
 	for range 30 {
-		calls = append(calls, func() rig.Answer { return w.Runtime.Run(highWrite, callArgs(), execution) })
+		calls = append(calls, func() rig.Answer {
+			return rig.Settled(func() rig.Answer { return w.Runtime.Run(highWrite, callArgs(), execution) })
+		})
 	}
 	for _, a := range together(calls...)[1:] {
 		require.Contains(t, []int{http.StatusOK, http.StatusForbidden}, a.Status, "%s", a.Body)

@@ -135,6 +135,21 @@ func (c *Client) Run(verb string, args any, executionID string) Answer {
 	return c.Do(http.MethodPost, "/v1/runtime/actions/run", body)
 }
 
+// Settled makes the call until the answer is none that asks for a repeat because a part of the
+// service was busy, as callers do. The call needs an id of its own. On a busy machine the
+// engine may be late for one of hundreds of calls at once.
+func Settled(call func() Answer) (a Answer) {
+	for range 10 {
+		a = call()
+		var e Envelope
+		if a.Err != nil || a.Status != http.StatusServiceUnavailable || json.Unmarshal(a.Body, &e) != nil ||
+			e.Error == nil || e.Error.Code != "SERVICE_UNAVAILABLE" || !e.Error.Retryable {
+			break
+		}
+	}
+	return a
+}
+
 // RunData is what tests read of a run's answer.
 type RunData struct {
 	Result      json.RawMessage `json:"result"`
