@@ -72,6 +72,7 @@ func mayHaveWritten(end stepmachine.CallEnd) bool {
 func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd, error) {
 	var at flow.MapCallEnd
 	err := c.m.inTurn(ctx, func() (err error) {
+		in.Patience = c.m.patience(ctx)
 		at, err = callFromMap(ctx, in)
 		return err
 	})
@@ -95,6 +96,7 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 		next := flow.MapCallRef{MapRef: c.m.in.MapRef, Run: at.Run, Ref: c.ref, Parent: in.Workflow, HandOver: waits && !at.HandedOver, Look: at.HandedOver}
 		c.m.busy++
 		err = c.m.inTurn(ctx, func() (err error) {
+			next.Patience = c.m.patience(ctx)
 			if c.stopped {
 				at, err = stopCallOfMap(ctx, next)
 			} else {

@@ -10,7 +10,9 @@ import (
 
 // One workflow task can make many steps. What it may take is bounded: the server refuses an answer
 // of more than 4 MiB, and the SDK gives a task up that computes for a second without a pause. Both
-// would happen again at each repeat of the task, so the execution would never end.
+// would happen again at each repeat of the task, so the execution would never end. Its time is bounded
+// too. Only when a task ends, its timers begin to run, and signals and decisions are seen. The SDK ends
+// one with calls under way after 8 s.
 
 const (
 	// mostTaken is how many bytes of values a task gets from activities before it ends. The server's
@@ -23,6 +25,11 @@ const (
 	mostBegun = 10
 	// mostQueued is how many events wait for the machine before it reads no further news.
 	mostQueued = 200
+	// mostLasted is how long a task makes calls, and mostPatience how long it waits for those under way
+	// from its begin on, before they go on beside it. leastPatience is for a call that begins late.
+	mostLasted    = 500 * time.Millisecond
+	mostPatience  = time.Second
+	leastPatience = 100 * time.Millisecond
 )
 
 // pace makes the pause that is due, and reports whether there was one.
@@ -38,9 +45,30 @@ func (m *mapRun) pace(ctx workflow.Context) (paused bool, err error) {
 			m.heed(ctx, news)
 		}
 		return true, err
+	case m.in.Paces && m.lasted(ctx) > mostLasted:
+		err := workflow.Sleep(ctx, time.Millisecond)
+		m.since = workflow.Now(ctx)
+		return true, err
 	default:
 		return false, nil
 	}
+}
+
+// lasted returns how long the workflow task has lasted, by the times that its local activities ended.
+func (m *mapRun) lasted(ctx workflow.Context) time.Duration {
+	now := workflow.Now(ctx)
+	if length := workflow.GetInfo(ctx).GetCurrentHistoryLength(); length != m.length {
+		m.length, m.since = length, now // a new task
+	}
+	return now.Sub(m.since)
+}
+
+// patience returns how long an activity may wait for the end of a call.
+func (m *mapRun) patience(ctx workflow.Context) time.Duration {
+	if !m.in.Paces {
+		return 0
+	}
+	return max(mostPatience-m.lasted(ctx), leastPatience)
 }
 
 // inTurn makes an activity when fewer than mostInFlight are made.

@@ -102,6 +102,9 @@ type mapRun struct {
 	taken, begun int
 	// inFlight counts the activities of calls and evaluations that are made at this moment.
 	inFlight int
+	// since is when the workflow task of this length of the history began.
+	since  time.Time
+	length int
 	// full: this history takes no further activities. Those that commands ask for are started in
 	// the next one.
 	full   bool
@@ -114,7 +117,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	if err != nil || begun.Over {
 		return true, err
 	}
-	m.parent, m.seq = begun.Parent, begun.Seq
+	m.parent, m.seq, m.since = begun.Parent, begun.Seq, workflow.Now(ctx)
 	machine := machineOf(m.machines, begun.Machine)
 	program, err := compile(begun.Definition)
 	if err != nil {

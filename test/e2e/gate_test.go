@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -41,10 +42,14 @@ const (
 	modeLaterOnce = "later once" // 429 with Retry-After: 1, then fine
 	modeVanish    = "vanish"     // take effect and drop the connection
 	modeMoment    = "moment"     // answer after a moment, in which others would overlap
+	modeWhile     = "while"      // answer after a while, of which a dozen make a second
 )
 
 // aMoment is how long an answer takes that shall overlap with others.
 const aMoment = 20 * time.Millisecond
+
+// aWhile is how long an answer takes of which a few make a second.
+const aWhile = 80 * time.Millisecond
 
 func newGate(t *testing.T) *gate {
 	t.Helper()
@@ -86,9 +91,13 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case modeVanish:
 		panic(http.ErrAbortHandler)
-	case modeMoment:
+	case modeMoment, modeWhile:
+		after := aMoment
+		if args.Mode == modeWhile {
+			after = aWhile
+		}
 		select {
-		case <-time.After(aMoment):
+		case <-time.After(after):
 		case <-r.Context().Done():
 			return
 		}
@@ -121,6 +130,13 @@ func (g *gate) of(id string) []hit {
 		}
 	}
 	return list
+}
+
+// before returns how many calls came before the first with the id.
+func (g *gate) before(id string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.IndexFunc(g.hits, func(h hit) bool { return h.id == id })
 }
 
 func (g *gate) all() []hit {

@@ -111,6 +111,28 @@ func TestCallThatLastsHoldsNothingUp(t *testing.T) {
 	})
 }
 
+// While short calls follow each other without a pause, other branches go on, and so do timers and a cancel.
+// The worker alone would pause after eight seconds, which is about 90 calls.
+func TestChainOfShortCallsHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	const links = 200
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "A chain beside a timer", `[{"id":"both","type":"parallel","branches":[
+			{"id":"chain","steps":[{"id":"each","type":"foreach","items":"${[range(`+strconv.Itoa(links)+`)]}","steps":[
+				{"id":"link","type":"verb","verb":"gate:get_thing","args":{"id":"link","mode":"while"}}]}]},
+			{"id":"timed","steps":[{"id":"w","type":"wait","for":"1s"},{"id":"q","type":"verb","verb":"gate:create_thing","args":{"id":"quick"}}]}]}]`)
+		path := startMap(t, tenant, trigger, map[string]any{})
+		rig.Until(t, arriveLimit, "the write comes while the chain goes on", func() bool { return len(g.of("quick")) > 0 })
+		require.Less(t, g.before("quick"), 60, "links before the write that waits for a second")
+		mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/cancel", nil), http.StatusOK)
+		asked := len(g.of("link"))
+		require.Equal(t, "cancelled", endOf(t, tenant, path).Status)
+		require.Less(t, len(g.of("link"))-asked, 50, "links after the cancel")
+	})
+}
+
 // statusOf returns the status of a step, "" before it has begun.
 func statusOf(e mapExecution, id string) string {
 	for _, step := range e.Steps {

@@ -121,6 +121,25 @@ func (s *Service) send(ctx context.Context, ref flow.RunRef, m *marked) (flow.St
 	}
 }
 
+type patienceKey struct{}
+
+// WithPatience returns a context for one step of a run, which waits so long for its call instead of
+// Config.Patience; 0 leaves that.
+func WithPatience(ctx context.Context, d time.Duration) context.Context {
+	if d <= 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, patienceKey{}, d)
+}
+
+// patience returns how long a step waits for its call.
+func (s *Service) patience(ctx context.Context) time.Duration {
+	if d, set := ctx.Value(patienceKey{}).(time.Duration); set {
+		return min(d, s.cfg.Patience)
+	}
+	return s.cfg.Patience
+}
+
 // awaitCall waits for the end of the attempt as long as a step may.
 func (s *Service) awaitCall(ctx context.Context, c *underwayCall) {
 	select {
@@ -132,7 +151,7 @@ func (s *Service) awaitCall(ctx context.Context, c *underwayCall) {
 		// Too many steps wait already.
 		return
 	}
-	timer := time.NewTimer(s.cfg.Patience)
+	timer := time.NewTimer(s.patience(ctx))
 	defer timer.Stop()
 	// The step of a Map has a turn of its tenant's, which is for what costs this process something.
 	lasts := time.AfterFunc(turnKept, func() { turns.GiveBack(ctx) })

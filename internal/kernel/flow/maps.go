@@ -78,6 +78,8 @@ type MapInput struct {
 	ShowsState bool `json:"shows_state,omitempty"`
 	// ShowsEnd: it says how the execution ended too. One that an earlier release has started does not.
 	ShowsEnd bool `json:"shows_end,omitempty"`
+	// Paces: it ends a workflow task that lasts. One that an earlier release has started does not.
+	Paces bool `json:"paces,omitempty"`
 	// Carried is what the workflow had before it continued in a new history; nil in the first.
 	Carried *MapCarried `json:"carried,omitempty"`
 }
@@ -171,6 +173,8 @@ type MapCall struct {
 	Compensates int `json:"compensates,omitempty"`
 	// Tool names the call that this is of an agent; nil for a step.
 	Tool *MapTool `json:"tool,omitempty"`
+	// Patience is how long the activity waits for the end of the call; 0 is the service's own.
+	Patience time.Duration `json:"patience,omitempty"`
 }
 
 // MapCallRef names the run of a step.
@@ -183,6 +187,8 @@ type MapCallRef struct {
 	HandOver bool   `json:"hand_over,omitempty"`
 	// Look: the run is another workflow's, and only read.
 	Look bool `json:"look,omitempty"`
+	// Patience is that of MapCall.
+	Patience time.Duration `json:"patience,omitempty"`
 	// Followed is the call of a message whose reply is followed; nil for all others.
 	Followed *TurnCall `json:"followed,omitempty"`
 	// Turn is the message that makes the call; nil for a step of a Map. SwitchedOff: a kill switch covered

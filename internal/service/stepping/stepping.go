@@ -85,6 +85,7 @@ const mostArgs = expression.MaxResult
 // Call claims the run of a step, or of a kept call that undoes one, and takes it as far as it goes
 // without waiting. It can be repeated: the step always gets the same run.
 func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
+	ctx = run.WithPatience(ctx, in.Patience)
 	e, err := s.Head(ctx, in.MapRef)
 	if errors.Is(err, execution.ErrChain) {
 		return s.unchained(ctx, in, err)
@@ -226,6 +227,7 @@ func (s *Stepper) instead(ctx context.Context, e execution.Execution, call stepm
 
 // GoOn takes the run of a step further, or reads how far it is.
 func (s *Stepper) GoOn(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
+	ctx = run.WithPatience(ctx, in.Patience)
 	handedOver := in.Look
 	if in.HandOver {
 		if _, err := s.d.Runs.HandOver(ctx, in.Run, in.Parent); err != nil {
