@@ -52,7 +52,6 @@ func (b *benchmark) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.runtime = credential{key: b.service.RuntimeKey}
 	if b.manager, err = b.newKey(ctx, owner, "credentials:manage"); err != nil {
 		return err
 	}
