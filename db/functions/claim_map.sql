@@ -8,9 +8,12 @@
 -- is free again here by itself. Callers that race for one key wait for each other on its primary
 -- key, so exactly one is fresh. One that wins one of two keys and loses the other gets the error
 -- 40001, which undoes the transaction.
+--
+-- plan_cache_mode: a plan for the keys of one call looks cheaper than one for any keys, so the look-up
+-- of owners would be planned again at each call, which takes longer than the look-up.
 CREATE OR REPLACE FUNCTION claim_map(p_tenant uuid, p_keys text[], p_call jsonb, p_payload text, p_fingerprint bytea, p_metadata json, p_now timestamptz)
 RETURNS TABLE (outcome text, execution uuid)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     c      map_executions := jsonb_populate_record(NULL::map_executions, p_call);
     owners uuid[];
