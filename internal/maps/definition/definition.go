@@ -171,6 +171,9 @@ func (s *Service) Exists(ctx context.Context, tenant, id uuid.UUID) error {
 // Version returns a version of a Map, the newest one for 0; MAP_NOT_FOUND.
 func (s *Service) Version(ctx context.Context, tenant, id uuid.UUID, number int32) (Stored, error) {
 	row, err := s.q.GetMapVersion(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetMapVersionParams{TenantID: tenant, MapID: id, Version: number})
+	if db.IsNoRows(err) {
+		return Stored{}, fault.Newf(fault.CodeMapNotFound, "No such Map, or no version %d of it.", number)
+	}
 	if err != nil {
 		return Stored{}, readError(err)
 	}
