@@ -54,6 +54,25 @@ func TestMapWaitsForAKillSwitchToBeLifted(t *testing.T) {
 	})
 }
 
+// A call that a policy holds after the lift waits for people, and is sent when they have approved it.
+func TestMapIsHeldAfterAKillSwitchIsLifted(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		held(t, tenant, "gate:create_thing")
+		var set struct{ ID string }
+		tenant.User.Do(http.MethodPost, "/v1/kill-switch", map[string]any{"scope": "tenant", "reason": "test"}).Data(t, &set)
+		id := ids(1)[0]
+		path := startMap(t, tenant, publish(t, tenant, "Is switched off, then held", `[{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"`+id+`"}}]`), map[string]any{})
+		stands(t, tenant, path, "paused")
+		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodDelete, "/v1/kill-switch/"+set.ID, nil).Status)
+		decide(t, tenant.User, awaitAsking(t, tenant, path), "approve", nil)
+		require.Equal(t, "completed", endOf(t, tenant, path).Status)
+		require.Len(t, g.of(id), 1)
+	})
+}
+
 // A call that waits for a lift has sent nothing, so a cancel ends it at once.
 func TestSwitchedOffMapIsCancelled(t *testing.T) {
 	t.Parallel()

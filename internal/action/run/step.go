@@ -71,7 +71,7 @@ func (s *Service) GoOn(ctx context.Context, ref flow.RunRef) (Progress, error) {
 	if err != nil {
 		return Progress{}, err
 	}
-	return s.after(ctx, Run{ID: ref.RunID, TenantID: ref.TenantID}, step, w)
+	return s.after(ctx, Run{ID: ref.RunID, TenantID: ref.TenantID, Attempt: ref.Attempt}, step, w)
 }
 
 // Seen returns how far a run is that another workflow drives.

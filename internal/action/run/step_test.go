@@ -66,6 +66,33 @@ func TestCallerCannotRunAStepAgainByItsName(t *testing.T) {
 	require.Zero(t, r.engine.starts.Load())
 }
 
+// The parent names a run by what the last look at it has returned. A call that is held only after a kill
+// switch was lifted would otherwise have no workflow to send it when people have approved it.
+func TestStepThatIsHeldAfterAWaitIsHandedOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.policies(rule(governance.ActionRequireApproval, "refund"))
+	lift := r.switchOff(false)
+	claimed := r.step("refund", 0, 1).Run
+	at := run.Progress{Run: claimed}
+	for range 2 {
+		var err error
+		at, err = r.GoOn(t.Context(), ref(at.Run))
+		require.NoError(t, err)
+		require.True(t, at.Step.SwitchedOff)
+		require.Positive(t, at.Step.After, "it does not look again at once")
+	}
+	lift()
+	at, err := r.GoOn(t.Context(), ref(at.Run))
+	require.NoError(t, err)
+	require.NotEmpty(t, at.Step.ApprovalID)
+	r.handOver(at.Run)
+	x := r.read(claimed)
+	require.True(t, flow.IsActionRun(x.WorkflowID))
+	require.True(t, r.decide(x, r.user("approver"), "approve").Closed)
+	require.Equal(t, run.StateExecuted, r.wake(r.read(x)).State)
+}
+
 func TestOnlyTheDriverHandsARunOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
