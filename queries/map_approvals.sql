@@ -25,8 +25,8 @@ SELECT a.subject_id FROM approvals a
  ORDER BY a.subject_id;
 
 -- name: PendingOfMap :many
--- The approval that a step of an execution waits for: its own, that of the run that it made, or that of
--- a run that the last answer of its model has asked for.
+-- The approval that a step of an execution waits for: its own, that of the run that it made, that of a
+-- run that the last answer of its model has asked for, or that of the run that undoes it.
 SELECT a.id FROM approvals a
  WHERE a.tenant_id = @tenant_id AND a.subject_type = @subject_type AND a.subject_id = @subject_id AND a.status = 'pending'
 UNION ALL
@@ -38,6 +38,9 @@ SELECT a.id FROM jsonb_each((
     SELECT m.runs FROM model_calls m WHERE m.tenant_id = @tenant_id AND m.execution = @execution AND m.path = @path
      ORDER BY m.attempt DESC, m.turn DESC LIMIT 1)) AS made (number, of)
   JOIN approvals a ON a.tenant_id = @tenant_id AND a.execution_id = made.of ->> 'execution_id' AND a.status = 'pending'
+UNION ALL
+SELECT a.id FROM approvals a
+ WHERE a.tenant_id = @tenant_id AND a.execution_id = @undone_by AND a.status = 'pending'
  LIMIT 1;
 
 -- name: EraseApprovalsOfMaps :exec

@@ -15,6 +15,9 @@ type mapCall struct {
 	m   *mapRun
 	key string
 	ref stepmachine.Ref
+	// seq is the number of the kept call that this is, 0 for a step. undoes says which step it undoes.
+	seq    int
+	undoes *flow.MapUndoing
 	// awake: there may be news of the call.
 	awake   bool
 	stopped bool
@@ -40,7 +43,7 @@ func (c *mapCall) stop() {
 // startCall makes the call of a step beside the loop. What was done until now is written with the
 // claim of its run. event makes the event of the call's end.
 func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, event func(stepmachine.CallEnd) stepmachine.Event) {
-	c := &mapCall{m: m, key: key, ref: in.Call.Ref}
+	c := &mapCall{m: m, key: key, ref: in.Call.Ref, seq: in.Compensates}
 	m.calls[c.key] = c
 	in.MapWrites, in.Workflow = m.takeWrites(ctx), workflow.GetInfo(ctx).WorkflowExecution.ID
 	m.busy++ // by the first activity of the call
@@ -77,6 +80,7 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 		return err
 	})
 	c.m.busy--
+	c.undoes = at.Undoes
 	waits, off := false, false
 	for err == nil && !at.Step.Done {
 		if at.Step.SwitchedOff != off && !waits {
@@ -86,7 +90,7 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 		if at.Step.ApprovalID != "" && !waits {
 			waits = true
 			c.hold(ctx)
-			c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsApproval})
+			c.tellWait(stepmachine.WaitsApproval)
 		}
 		if !waits || at.HandedOver {
 			if err = c.pause(ctx, at.Step, at.HandedOver); err != nil {
@@ -120,10 +124,25 @@ func (c *mapCall) hold(ctx workflow.Context) {
 func (c *mapCall) switched(ctx workflow.Context, off bool) {
 	if off {
 		c.hold(ctx)
-		c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: stepmachine.WaitsKillSwitch})
+		c.tellWait(stepmachine.WaitsKillSwitch)
 		return
 	}
-	c.m.tell(stepmachine.CallGoesOn{Ref: c.ref})
+	c.tellWait("")
+}
+
+// tellWait tells the machine what the call waits for; "" for nothing any longer. In histories from before
+// calls said what they undo, the machine is told of a step that there is none of, and does nothing.
+func (c *mapCall) tellWait(what stepmachine.Waiting) {
+	switch {
+	case c.undoes == nil && what == "":
+		c.m.tell(stepmachine.CallGoesOn{Ref: c.ref})
+	case c.undoes == nil:
+		c.m.tell(stepmachine.CallWaits{Ref: c.ref, For: what})
+	case what == "":
+		c.m.tell(stepmachine.CompensationGoesOn{Seq: c.seq, Attempt: c.ref.Attempt})
+	default:
+		c.m.tell(stepmachine.CompensationWaits{Seq: c.seq, Attempt: c.ref.Attempt, For: what, Ref: c.undoes.Ref, Call: c.undoes.Call})
+	}
 }
 
 // lookAfter is how often the workflow looks at a run that another workflow drives. The end of such

@@ -68,17 +68,19 @@ type mapWorld struct {
 	ended    map[string]time.Duration
 	steps    map[string]stepmachine.RecordStep
 	shown    []stepmachine.Status
-	finish   *stepmachine.Finish
-	finished flow.MapFinish // that of finish
-	tells    int            // how often others were told of a wait
-	looked   []flow.MapLook
-	writes   int
-	seqs     []int    // of the writes
-	stops    int      // of other Maps
-	waits    []string // the steps that have rows of waits for events
-	endedAt  []string // those of them that the last look had nothing read for
-	began    time.Time
-	env      *testsuite.TestWorkflowEnvironment
+	// waitedFor is what was waited for where that was shown.
+	waitedFor []*stepmachine.WaitsFor
+	finish    *stepmachine.Finish
+	finished  flow.MapFinish // that of finish
+	tells     int            // how often others were told of a wait
+	looked    []flow.MapLook
+	writes    int
+	seqs      []int    // of the writes
+	stops     int      // of other Maps
+	waits     []string // the steps that have rows of waits for events
+	endedAt   []string // those of them that the last look had nothing read for
+	began     time.Time
+	env       *testsuite.TestWorkflowEnvironment
 }
 
 func newMapWorld(t *testing.T, steps string) *mapWorld {
@@ -145,7 +147,7 @@ func (w *mapWorld) write(in flow.MapWrites) flow.MapNews {
 		}
 	}
 	if in.Show != nil {
-		w.shown = append(w.shown, in.Show.Status)
+		w.shown, w.waitedFor = append(w.shown, in.Show.Status), append(w.waitedFor, in.Show.WaitingFor)
 		if !in.Show.Tell.IsZero() {
 			w.tells++
 		}

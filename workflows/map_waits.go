@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -90,10 +91,7 @@ func (m *mapRun) tellOfWait(ctx workflow.Context, w *stepmachine.WaitsFor) time.
 	if w == nil || w.For == stepmachine.WaitsTimer && w.Until.Sub(now) < longWait {
 		return time.Time{}
 	}
-	key := string(w.For) + " " + w.Ref.String()
-	if question := w.Question(); question != "" {
-		key = string(w.For) + " " + question
-	}
+	key := string(w.For) + " " + cmp.Or(w.Question(), w.UndoneBy, w.Ref.String())
 	if slices.Contains(m.told, key) {
 		return time.Time{}
 	}

@@ -77,7 +77,7 @@ func TestEveryEndHasARecordedHistory(t *testing.T) {
 		for _, end := range []string{
 			"executed", "blocked", "retried", "held_approved", "held_rejected", "held_rejected_by_signal", "held_expired", "held_superseded", "held_edited",
 			"held_dry_run_approved", "delivery_delivered", "delivery_failed", "delivery_cancelled", "erasure_at_once", "erasure_after_a_wait",
-			"map_steps", "map_held", "map_waits", "map_undone", "map_cancelled", "map_continued", "map_models", "map_changes",
+			"map_steps", "map_held", "map_waits", "map_undone", "map_undone_held", "map_undone_held_2", "map_cancelled", "map_continued", "map_models", "map_changes",
 			"map_asked_approved", "map_asked_edited", "map_asked_answered", "map_asked_rejected", "map_asked_expired", "map_event_met", "map_event_timed_out",
 			"map_sub_started", "map_sub_waited", "map_sub_cancelled", "map_until", "map_thought", "map_escalated", "map_continued_in", "map_retried",
 			"turn_answered", "turn_parallel", "turn_held_approved", "turn_held_rejected", "turn_held_cancelled", "turn_stopped", "turn_escalated", "turn_cancelled",

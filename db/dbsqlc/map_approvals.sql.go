@@ -198,6 +198,9 @@ SELECT a.id FROM jsonb_each((
     SELECT m.runs FROM model_calls m WHERE m.tenant_id = $1 AND m.execution = $4 AND m.path = $5
      ORDER BY m.attempt DESC, m.turn DESC LIMIT 1)) AS made (number, of)
   JOIN approvals a ON a.tenant_id = $1 AND a.execution_id = made.of ->> 'execution_id' AND a.status = 'pending'
+UNION ALL
+SELECT a.id FROM approvals a
+ WHERE a.tenant_id = $1 AND a.execution_id = $6 AND a.status = 'pending'
  LIMIT 1
 `
 
@@ -207,10 +210,11 @@ type PendingOfMapParams struct {
 	SubjectID   string
 	Execution   uuid.UUID
 	Path        string
+	UndoneBy    string
 }
 
-// The approval that a step of an execution waits for: its own, that of the run that it made, or that of
-// a run that the last answer of its model has asked for.
+// The approval that a step of an execution waits for: its own, that of the run that it made, that of a
+// run that the last answer of its model has asked for, or that of the run that undoes it.
 func (q *Queries) PendingOfMap(ctx context.Context, db DBTX, arg PendingOfMapParams) ([]string, error) {
 	rows, err := db.Query(ctx, PendingOfMap,
 		arg.TenantID,
@@ -218,6 +222,7 @@ func (q *Queries) PendingOfMap(ctx context.Context, db DBTX, arg PendingOfMapPar
 		arg.SubjectID,
 		arg.Execution,
 		arg.Path,
+		arg.UndoneBy,
 	)
 	if err != nil {
 		return nil, err

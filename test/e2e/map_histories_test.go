@@ -48,6 +48,19 @@ func stands(t *testing.T, tenant *rig.Tenant, path, status string) {
 	rig.Until(t, arriveLimit, path+" is "+status, func() bool { return askingOf(t, tenant, path).Status == status })
 }
 
+// approvesTheCall waits until people are asked about a call, and approves it.
+func approvesTheCall(t *testing.T, tenant *rig.Tenant, _ string) {
+	t.Helper()
+	var list []struct {
+		ID string `json:"id"`
+	}
+	rig.Until(t, arriveLimit, "people are asked", func() bool {
+		tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending", nil).Data(t, &list)
+		return len(list) == 1
+	})
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, "/v1/approvals/"+list[0].ID+"/approve", nil).Status)
+}
+
 // mapShapes are the ways in which the workflow of a Map can go.
 var mapShapes = map[string]struct {
 	steps, status string
@@ -70,6 +83,9 @@ var mapShapes = map[string]struct {
 	"undone": {`[
 		{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"u"},"compensate":{"verb":"gate:create_thing","args":{"id":"v"}}},
 		{"id":"no","type":"raise","error":{"code":"NO"}}]`, "failed", nil},
+	"undone_held": {`[
+		{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"u"},"compensate":{"verb":"gate:delete_thing","args":{"id":"u"}}},
+		{"id":"no","type":"raise","error":{"code":"NO"}}]`, "failed", approvesTheCall},
 	"models": {`[
 		{"id":"kind","type":"classify","input":"Money back!","labels":["refund","question"]},
 		{"id":"work","type":"agent","goal":"Make the apple","tools":["gate:get_thing","gate:create_*"],"max_attempts":2,
@@ -81,17 +97,7 @@ var mapShapes = map[string]struct {
 			require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/"+what, nil).Status)
 		}
 	}},
-	"held": {`[{"id":"made","type":"verb","verb":"gate:delete_thing","args":{"id":"h"}}]`, "completed", func(t *testing.T, tenant *rig.Tenant, path string) {
-		t.Helper()
-		var list []struct {
-			ID string `json:"id"`
-		}
-		rig.Until(t, arriveLimit, "people are asked", func() bool {
-			tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending", nil).Data(t, &list)
-			return len(list) == 1
-		})
-		require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, "/v1/approvals/"+list[0].ID+"/approve", nil).Status)
-	}},
+	"held":           {`[{"id":"made","type":"verb","verb":"gate:delete_thing","args":{"id":"h"}}]`, "completed", approvesTheCall},
 	"asked_approved": {`[{"id":"ask","type":"approval","title":"Go?","payload":{"n":1}}]`, "completed", decides("approve", nil)},
 	"asked_edited":   {`[{"id":"ask","type":"approval","title":"Go?","payload":{"n":1}}]`, "completed", decides("approve", map[string]any{"edited_args": map[string]any{"n": 2}})},
 	"asked_answered": {

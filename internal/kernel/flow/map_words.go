@@ -27,7 +27,11 @@ func MapDetails(show MapShow) string {
 	if w == nil {
 		return "The execution is " + string(show.Status) + "."
 	}
-	text := "The execution is " + string(show.Status) + ": the step `" + w.Step + "` waits for "
+	what := "the step"
+	if w.UndoneBy != "" {
+		what = "the call that undoes the step"
+	}
+	text := "The execution is " + string(show.Status) + ": " + what + " `" + w.Step + "` waits for "
 	switch w.For {
 	case stepmachine.WaitsApproval:
 		text += "people to approve"

@@ -206,8 +206,18 @@ type MapCallEnd struct {
 	End  stepmachine.CallEnd `json:"end"`
 	// HandedOver: another workflow drives the run.
 	HandedOver bool `json:"handed_over,omitempty"`
+	// Undoes says what a kept call undoes, at its beginning. It is nil for the call of a step, and in
+	// histories from before calls said so.
+	Undoes *MapUndoing `json:"undoes,omitempty"`
 	// Followed: the call is one of a message whose reply is followed.
 	Followed bool `json:"followed,omitempty"`
+}
+
+// MapUndoing says which completed step a call undoes, and by which execution_id people find the call.
+type MapUndoing struct {
+	Private
+	Ref  stepmachine.Ref `json:"ref"`
+	Call string          `json:"call"`
 }
 
 // MapTool names a call that a model has asked for, by where it is in the conversation of its step.

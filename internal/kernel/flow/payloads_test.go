@@ -29,7 +29,7 @@ func payloads() []reflect.Type {
 		reflect.TypeFor[flow.CustomerRef](), reflect.TypeFor[flow.EraseStep](),
 		reflect.TypeFor[flow.MapInput](), reflect.TypeFor[flow.MapRef](), reflect.TypeFor[flow.MapCarried](), reflect.TypeFor[flow.MapBegun](),
 		reflect.TypeFor[flow.MapCallEnd](), reflect.TypeFor[flow.MapEvaluated](), reflect.TypeFor[flow.MapNews](), reflect.TypeFor[flow.MapResult](), reflect.TypeFor[flow.MapOfMap](),
-		reflect.TypeFor[flow.MapAsked](), reflect.TypeFor[flow.MapDecision](),
+		reflect.TypeFor[flow.MapAsked](), reflect.TypeFor[flow.MapDecision](), reflect.TypeFor[flow.MapUndoing](),
 		reflect.TypeFor[flow.MapModelCall](), reflect.TypeFor[flow.MapModelTurn](), reflect.TypeFor[flow.MapToolEnd](),
 		reflect.TypeFor[flow.ApplyRef](), reflect.TypeFor[flow.ApplyStep](), reflect.TypeFor[flow.ApplyResult](),
 		reflect.TypeFor[flow.TurnInput](), reflect.TypeFor[flow.TurnRef](), reflect.TypeFor[flow.TurnStep](), reflect.TypeFor[flow.TurnLate](),

@@ -9,7 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
 )
+
+func TestMapDetailsSayWhatWaits(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "The execution is running.", flow.MapDetails(flow.MapShow{Status: stepmachine.StatusRunning}))
+	waits := stepmachine.WaitsFor{For: stepmachine.WaitsApproval, Step: "pay"}
+	show := flow.MapShow{Status: stepmachine.StatusPending, WaitingFor: &waits}
+	require.Equal(t, "The execution is pending_approval: the step `pay` waits for people to approve.", flow.MapDetails(show))
+	waits.UndoneBy = "exec_1"
+	require.Equal(t, "The execution is pending_approval: the call that undoes the step `pay` waits for people to approve.", flow.MapDetails(show))
+}
 
 func TestHoldDetailsSayWhoWhereAndUntilWhen(t *testing.T) {
 	t.Parallel()

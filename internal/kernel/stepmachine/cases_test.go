@@ -125,6 +125,13 @@ func expect(t *testing.T, c *simulate.Case, r *simulate.Report) {
 			require.Equal(t, want, got[name], "error.%s", name)
 		}
 	}
+	if e.WaitingFor != nil {
+		raw, err := exactjson.Encode(r.State.WaitingFor)
+		require.NoError(t, err)
+		require.JSONEq(t, exactjson.Text(e.WaitingFor), string(raw))
+	} else if r.Finish != nil {
+		require.Nil(t, r.State.WaitingFor)
+	}
 	if e.Calls != nil {
 		require.Equal(t, texts(e.Calls, c.Expect.CallsInAnyOrder), texts(r.Calls, c.Expect.CallsInAnyOrder))
 	}

@@ -29,6 +29,9 @@ type Ending struct {
 	Attempt  int       `json:"attempt,omitempty"`
 	Delays   int       `json:"delays,omitempty"`
 	Deadline time.Time `json:"deadline,omitzero"`
+	// Waits is what this call waits for, nil for nothing, and WaitsSince since when.
+	Waits      *WaitsFor `json:"waits,omitempty"`
+	WaitsSince time.Time `json:"waits_since,omitzero"`
 	// Undone is how many kept calls were made well. NotUndone lists the others, the first of them,
 	// and MoreNotUndone is how many it does not list.
 	Undone        int         `json:"undone,omitempty"`
@@ -202,10 +205,11 @@ func (m *machine) compensate() {
 
 // compensationEnded goes on with the next kept call.
 func (m *machine) compensationEnded(c CompensationEnded) {
-	e := m.s.Ending
-	if e == nil || e.Phase != endCompensating || c.Seq != e.Seq || c.Attempt != e.Attempt {
+	e := m.undoes(c.Seq, c.Attempt)
+	if e == nil {
 		return
 	}
+	e.waited(m.now)
 	if c.Sent {
 		m.s.Actions++
 	}
@@ -224,6 +228,58 @@ func (m *machine) compensationEnded(c CompensationEnded) {
 	}
 	e.Seq--
 	m.compensate()
+}
+
+// undoes returns the end of the execution while the kept call of the number is made in the attempt; nil
+// otherwise.
+func (m *machine) undoes(seq, attempt int) *Ending {
+	e := m.s.Ending
+	if e == nil || e.Phase != endCompensating || seq != e.Seq || attempt != e.Attempt {
+		return nil
+	}
+	return e
+}
+
+// compensationWaits notes that a kept call waits for people, or for a kill switch.
+func (m *machine) compensationWaits(c CompensationWaits) {
+	e := m.undoes(c.Seq, c.Attempt)
+	if e == nil || c.For == "" {
+		return
+	}
+	if e.Waits == nil {
+		e.WaitsSince = m.now
+	}
+	e.Waits = &WaitsFor{For: c.For, Ref: c.Ref, UndoneBy: c.Call}
+	if step := m.p.steps[c.Ref.Path]; step != nil {
+		e.Waits.Step = step.ID
+	}
+}
+
+// compensationGoesOn notes that a kept call no longer waits.
+func (m *machine) compensationGoesOn(c CompensationGoesOn) {
+	if e := m.undoes(c.Seq, c.Attempt); e != nil {
+		e.waited(m.now)
+	}
+}
+
+// waited moves the deadline by the time for which the kept call has waited.
+func (e *Ending) waited(now time.Time) {
+	if e.Waits != nil {
+		e.Deadline = e.Deadline.Add(now.Sub(e.WaitsSince))
+	}
+	e.Waits, e.WaitsSince = nil, time.Time{}
+}
+
+// status returns the status of the execution until on_failure runs, and what it waits for.
+func (e *Ending) status() (Status, Waiting) {
+	switch {
+	case e.Waits == nil:
+		return StatusRunning, ""
+	case e.Waits.For == WaitsKillSwitch:
+		return StatusPaused, e.Waits.For
+	default:
+		return StatusPending, e.Waits.For
+	}
 }
 
 // compensatesAgain reports whether the provider only asked to wait, and for how long.

@@ -153,6 +153,21 @@ type CompensationEnded struct {
 	Call      string     `json:"call,omitempty"` // as CallEnd has it
 }
 
+// CompensationWaits says that a kept call waits, as CallWaits says of the call of a step.
+type CompensationWaits struct {
+	Seq     int     `json:"seq"`
+	Attempt int     `json:"attempt"`
+	For     Waiting `json:"for"`  // WaitsApproval or WaitsKillSwitch
+	Ref     Ref     `json:"ref"`  // of the completed step, as KeepCompensation has it
+	Call    string  `json:"call"` // names the call, as CallEnd does
+}
+
+// CompensationGoesOn says that a kept call no longer waits.
+type CompensationGoesOn struct {
+	Seq     int `json:"seq"`
+	Attempt int `json:"attempt"`
+}
+
 // Continued answers Continue.
 type Continued struct{}
 
@@ -209,6 +224,12 @@ func (ResumeRequested) Name() string { return "resume_requested" }
 
 // Name returns the name of the event.
 func (CompensationEnded) Name() string { return "compensation_ended" }
+
+// Name returns the name of the event.
+func (CompensationWaits) Name() string { return "compensation_waits" }
+
+// Name returns the name of the event.
+func (CompensationGoesOn) Name() string { return "compensation_goes_on" }
 
 // Name returns the name of the event.
 func (Continued) Name() string { return "continued" }

@@ -137,6 +137,10 @@ func (m *machine) handle(e Event) {
 		m.s.Paused = false
 	case CompensationEnded:
 		m.compensationEnded(e)
+	case CompensationWaits:
+		m.compensationWaits(e)
+	case CompensationGoesOn:
+		m.compensationGoesOn(e)
 	case Continued, Again:
 	}
 }

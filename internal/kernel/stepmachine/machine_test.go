@@ -233,6 +233,47 @@ func TestDeadlineDoesNotCountWaitsForPeople(t *testing.T) {
 	require.Equal(t, 2, again.Ref.Attempt)
 }
 
+// The time for which people, or a kill switch, keep a call that undoes a step does not count either, also
+// where a state is stored meanwhile and the caller says again that the call waits.
+func TestDeadlineOfUndoingDoesNotCountWaits(t *testing.T) {
+	t.Parallel()
+	x, commands := start(t, `{defaults: {timeout: 1m}, steps: [{id: a, type: verb, verb: "shop:a", compensate: {verb: "shop:undo"}}, {id: b, type: raise, error: {code: "NO"}}]}`)
+	call := find[stepmachine.StartVerb](t, commands)
+	undo := find[stepmachine.Compensate](t, x.next(at(0), executed(call.Ref, `1`)))
+	require.Equal(t, at(60), undo.Deadline)
+	waits := stepmachine.CompensationWaits{Seq: 1, Attempt: 1, For: stepmachine.WaitsKillSwitch, Ref: call.Ref, Call: "exec_2"}
+	x.next(at(10), waits)
+	require.Equal(t, stepmachine.StatusPaused, x.s.Status)
+	x.next(at(510), stepmachine.CompensationGoesOn{Seq: 1, Attempt: 1})
+	require.Equal(t, stepmachine.StatusRunning, x.s.Status)
+	require.Nil(t, x.s.WaitingFor)
+	waits.For = stepmachine.WaitsApproval
+	x.next(at(511), waits)
+	x.next(at(700), waits)
+	require.Equal(t, stepmachine.StatusPending, x.s.Status)
+	require.Equal(t, &stepmachine.WaitsFor{For: stepmachine.WaitsApproval, Step: "a", Ref: call.Ref, UndoneBy: "exec_2"}, x.s.WaitingFor)
+
+	busy := stepmachine.NewError("RATE_LIMITED", "")
+	busy.RetryAfterMS = 5000
+	timer := find[stepmachine.StartTimer](t, x.next(at(1011), stepmachine.CompensationEnded{
+		Seq: 1, Attempt: 1, Status: stepmachine.CallFailed, Error: busy, MayRepeat: true,
+	}))
+	require.Equal(t, stepmachine.StatusRunning, x.s.Status)
+	again := find[stepmachine.Compensate](t, x.next(timer.At, stepmachine.TimerFired{Ref: timer.Ref, Timer: timer.Timer}))
+	require.Equal(t, stepmachine.Compensate{Seq: 1, Attempt: 2, Deadline: at(60 + 500 + 500)}, again)
+	before, err := x.s.Encode()
+	require.NoError(t, err)
+	for _, late := range []stepmachine.Event{
+		waits, stepmachine.CompensationGoesOn{Seq: 1, Attempt: 1}, stepmachine.CompensationWaits{Seq: 2, Attempt: 2, For: stepmachine.WaitsApproval},
+		stepmachine.CompensationWaits{Seq: 1, Attempt: 2},
+	} {
+		require.Empty(t, x.next(at(1100), late))
+		after, err := x.s.Encode()
+		require.NoError(t, err)
+		require.Equal(t, string(before), string(after), "%+v is about another call, or about none", late)
+	}
+}
+
 func TestJitterIsTheSameForTheSameAttempt(t *testing.T) {
 	t.Parallel()
 	wait := func(execution string) time.Duration {

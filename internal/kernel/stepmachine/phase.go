@@ -46,7 +46,8 @@ const (
 	WaitsInput      Waiting = "input" // the answer to a question of a model step
 )
 
-// WaitsFor says what an execution waits for, and in which step.
+// WaitsFor says what an execution waits for, and in which step. Where UndoneBy is not "", the step has
+// completed, and the call that undoes it waits.
 type WaitsFor struct {
 	For   Waiting   `json:"for"`
 	Step  string    `json:"step"` // its id
@@ -54,6 +55,8 @@ type WaitsFor struct {
 	Event string    `json:"event,omitempty"` // the type of the event, or the name of the signal
 	Until time.Time `json:"until,omitzero"`  // when the wait ends by itself; zero for never
 	Ask   int       `json:"ask,omitempty"`   // the number of the question that a model step asks, from 1
+	// UndoneBy names the call that undoes the step, as CallEnd does; "" where the step itself waits.
+	UndoneBy string `json:"undone_by,omitempty"`
 }
 
 // Question names the question that a model step asks; "" where it waits for something else.
@@ -144,7 +147,7 @@ func (s *State) status() (Status, Waiting) {
 	case s.Ending != nil && s.Ending.Phase == endFinished:
 		return s.Ending.Status, ""
 	case s.Ending != nil && s.Ending.Phase != endOnFailure:
-		return StatusRunning, ""
+		return s.Ending.status()
 	case s.Paused:
 		return StatusPaused, ""
 	case w.busy > 0 || len(s.Ready) > 0:
@@ -167,6 +170,11 @@ func (m *machine) show() {
 	status, waits := m.s.status()
 	m.s.Status, m.s.WaitingFor = status, nil
 	if waits == "" && status != StatusWaiting {
+		return
+	}
+	if e := m.s.Ending; e != nil && e.Waits != nil {
+		w := *e.Waits
+		m.s.WaitingFor = &w
 		return
 	}
 	if t := m.firstThatWaits(m.s.Root, waits); t != nil {

@@ -106,9 +106,13 @@ func (a *author) block(s object, depth int) object {
 
 func (a *author) definition(t *testing.T) *stepmachine.Program {
 	t.Helper()
-	d := object{"schema_version": "1", "name": "random", "vars": object{"x": 0}, "steps": a.list(0)}
+	steps := a.list(0)
+	d := object{"schema_version": "1", "name": "random", "vars": object{"x": 0}, "steps": steps}
 	if a.IntN(3) == 0 {
 		d["on_failure"] = a.list(2)
+	} else if a.IntN(3) == 0 { // something is undone
+		made := object{"id": "made", "type": "verb", "verb": "shop:a", "compensate": object{"verb": "shop:undo"}}
+		d["steps"] = slices.Concat([]any{made}, steps, []any{object{"id": "stop", "type": "raise", "error": object{"code": "STOP"}}})
 	}
 	raw, err := exactjson.Encode(d)
 	require.NoError(t, err)
@@ -148,7 +152,11 @@ func (f *fate) answer(commands []stepmachine.Command) {
 		case stepmachine.StartVerb:
 			f.waiting = append(f.waiting, stepmachine.VerbEnded{CallEnd: f.end(c.Ref)})
 		case stepmachine.Compensate:
-			f.waiting = append(f.waiting, stepmachine.CompensationEnded{Seq: c.Seq, Attempt: c.Attempt, Status: stepmachine.CallExecuted})
+			what := []stepmachine.Waiting{stepmachine.WaitsApproval, stepmachine.WaitsKillSwitch}[f.IntN(2)]
+			f.waiting = append(f.waiting,
+				stepmachine.CompensationWaits{Seq: c.Seq, Attempt: c.Attempt, For: what, Call: "exec_2"},
+				stepmachine.CompensationGoesOn{Seq: c.Seq, Attempt: c.Attempt},
+				stepmachine.CompensationEnded{Seq: c.Seq, Attempt: c.Attempt, Status: stepmachine.CallExecuted})
 		case stepmachine.Evaluate:
 			e, err := f.p.Evaluate(f.t.Context(), sandbox{}, c, nil)
 			require.NoError(f.t, err)
@@ -222,7 +230,7 @@ func TestRandomMapsEndWhateverHappens(t *testing.T) {
 	t.Parallel()
 	const definitions, most = 300, 20_000
 	ends := map[stepmachine.Status]int{}
-	revived := 0
+	revived, undoing := 0, 0
 	for seed := range uint64(definitions) {
 		a := &author{Rand: rand.New(rand.NewPCG(seed, 7))}
 		p := a.definition(t)
@@ -248,12 +256,15 @@ func TestRandomMapsEndWhateverHappens(t *testing.T) {
 			s, commands, err = stepmachine.Next(p, s, f.now, e)
 			require.NoError(t, err)
 			w.see("exec_1", e, commands)
+			w.shows(s)
 			f.answer(commands)
 		}
 		require.Contains(t, []stepmachine.Status{stepmachine.StatusCompleted, stepmachine.StatusFailed, stepmachine.StatusCancelled}, s.Status, "seed %d", seed)
 		ends[s.Status]++
+		undoing += w.undoingWaits
 	}
-	t.Log(ends, revived, "taken up again")
+	t.Log(ends, revived, "taken up again", undoing, "waits of calls that undo")
 	require.Len(t, ends, 3)
 	require.Greater(t, revived, 20)
+	require.Greater(t, undoing, 20)
 }

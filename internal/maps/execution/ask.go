@@ -407,7 +407,7 @@ func (s *Service) waitingForApproval(ctx context.Context, e Execution) (json.Raw
 		return e.WaitingFor, err
 	}
 	ids, err := s.q.PendingOfMap(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.PendingOfMapParams{
-		TenantID: e.TenantID, SubjectType: string(approval.SubjectMapStep), SubjectID: subjectOf(e.Ref(), w.Ref), Execution: e.ID, Path: pathOf(w.Ref),
+		TenantID: e.TenantID, SubjectType: string(approval.SubjectMapStep), SubjectID: subjectOf(e.Ref(), w.Ref), Execution: e.ID, Path: pathOf(w.Ref), UndoneBy: w.UndoneBy,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("execution: approval of %s: %w", e.ID, err)

@@ -60,11 +60,11 @@ func emitWaiting(b *db.Batch, e Execution, show *flow.MapShow) {
 	if w == nil || show.Tell.IsZero() {
 		return
 	}
-	id := uuid.NewSHA1(e.ID, []byte("waits for "+string(w.For)+" "+w.Ref.String()))
+	id := uuid.NewSHA1(e.ID, []byte("waits for "+string(w.For)+" "+w.Ref.String()+w.UndoneBy))
 	first := db.FirstID(show.Tell) // events are found and forgotten by the time in their ids
 	copy(id[:6], first[:6])
 	id[6] = 0x70 | id[6]&0x0f
-	body := event.MapWaiting{MapID: e.MapID.String(), Version: int(e.Version), WaitingFor: string(w.For), Step: w.Step}
+	body := event.MapWaiting{MapID: e.MapID.String(), Version: int(e.Version), WaitingFor: string(w.For), Step: w.Step, UndoneBy: w.UndoneBy}
 	if !w.Until.IsZero() {
 		body.Until = new(w.Until.UTC())
 	}

@@ -70,6 +70,7 @@ type MapWaiting struct {
 	Version    int        `json:"version" about:"The version that runs."`
 	WaitingFor string     `json:"waiting_for" about:"What for." enum:"approval,event,timer,signal,resolve,map,kill_switch"`
 	Step       string     `json:"step" about:"The id of the step that waits."`
+	UndoneBy   string     `json:"undone_by,omitempty" about:"Where the call that undoes the step waits, its execution_id."`
 	Until      *time.Time `json:"until,omitempty" about:"When the wait ends by itself. Absent where it does not."`
 }
 

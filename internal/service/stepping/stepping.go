@@ -102,9 +102,9 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 			return flow.MapCallEnd{}, err
 		}
 	}
+	var kept execution.Kept
 	if in.Compensates > 0 {
-		kept, err := s.Kept(ctx, e, in.Compensates, in.Commands)
-		if err != nil {
+		if kept, err = s.Kept(ctx, e, in.Compensates, in.Commands); err != nil {
 			return flow.MapCallEnd{}, err
 		}
 		if kept.Error != nil {
@@ -154,6 +154,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		return flow.MapCallEnd{}, err
 	}
 	end := s.begun(e, call.Ref, at)
+	end.Undoes = undoing(in, kept, at)
 	switch {
 	case end.End.Status != stepmachine.CallIntercepted:
 	case in.Tool != nil:
@@ -162,6 +163,14 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		end.End.Result, err = s.instead(ctx, e, call, end.Run)
 	}
 	return end, err
+}
+
+// undoing says what a kept call undoes; nil for the call of a step.
+func undoing(in flow.MapCall, kept execution.Kept, at run.Progress) *flow.MapUndoing {
+	if in.Compensates == 0 {
+		return nil
+	}
+	return &flow.MapUndoing{Private: flow.IsPrivate(), Ref: kept.Ref, Call: at.Run.ExecutionID}
 }
 
 // aboutCall returns the metadata of the run of a call that the step makes. credential and change may

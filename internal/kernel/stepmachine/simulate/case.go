@@ -43,6 +43,8 @@ type Answer struct {
 	Times  int             `json:"times"` // how many calls it answers, 0 for 1
 	// Write: the verb writes, so a dry run intercepts it.
 	Write bool `json:"write"`
+	// Waits is what a call that undoes a step waits for, until a release of its verb; "" for nothing.
+	Waits stepmachine.Waiting `json:"waits"`
 }
 
 // Refusal is an error as an answer.
@@ -62,6 +64,7 @@ type Happening struct {
 	Signal  *Outside        `json:"signal"`
 	Decide  *Decision       `json:"decide"`
 	Resolve *Resolution     `json:"resolve"`
+	Release string          `json:"release"` // the verb of a call that no longer waits, and ends
 	Control string          `json:"control"` // cancel, pause or resume
 	Again   *Again          `json:"again"`
 }
@@ -102,6 +105,7 @@ type Expectation struct {
 	Status          stepmachine.Status `json:"status"`
 	Output          json.RawMessage    `json:"output"`
 	Error           map[string]any     `json:"error"` // the members that matter
+	WaitingFor      map[string]any     `json:"waiting_for"`
 	Calls           []Call             `json:"calls"`
 	CallsInAnyOrder bool               `json:"calls_in_any_order"`
 	Skipped         []string           `json:"skipped"`

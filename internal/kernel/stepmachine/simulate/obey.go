@@ -104,11 +104,7 @@ func (x *execution) call(c stepmachine.Command) {
 	case stepmachine.StartVerb:
 		x.arrive(stepmachine.VerbEnded{CallEnd: x.verb(c.Ref, c.Verb, c.Args, c.DryRun)})
 	case stepmachine.Compensate:
-		kept := x.kept[c.Seq]
-		end := x.answered(kept.Ref, kept.Verb, x.resolve(kept.Args), false)
-		x.arrive(stepmachine.CompensationEnded{
-			Seq: c.Seq, Attempt: c.Attempt, Status: end.Status, Error: end.Error, Sent: end.Sent, MayRepeat: end.MayRepeat,
-		})
+		x.compensate(c)
 	case stepmachine.StartModel:
 		a := x.w.answer(func(a Answer) bool { return a.Step == x.stepID(c.Ref.Path) })
 		if a == nil {
@@ -121,6 +117,30 @@ func (x *execution) call(c stepmachine.Command) {
 	}
 }
 
+// compensate answers a call that undoes a step. One that waits ends after its release.
+func (x *execution) compensate(c stepmachine.Compensate) {
+	kept := x.kept[c.Seq]
+	args := x.resolve(kept.Args)
+	end, waits := x.answered(kept.Ref, kept.Verb, args, false)
+	ended := stepmachine.CompensationEnded{
+		Seq: c.Seq, Attempt: c.Attempt, Status: end.Status, Error: end.Error, Sent: end.Sent, MayRepeat: end.MayRepeat,
+	}
+	if waits == "" {
+		x.sent(end.Sent, Call{kept.Verb, args})
+		x.arrive(ended)
+		return
+	}
+	x.waiting[kept.Verb] = waitingCall{Call{kept.Verb, args}, ended}
+	x.arrive(stepmachine.CompensationWaits{Seq: c.Seq, Attempt: c.Attempt, For: waits, Ref: kept.Ref, Call: kept.Verb})
+}
+
+// sent notes a call that was sent.
+func (x *execution) sent(was bool, c Call) {
+	if was {
+		x.w.report.Calls = append(x.w.report.Calls, c)
+	}
+}
+
 // verb returns the end of a call of a verb. After one that was executed, another of its number is the
 // same call: it ends as before, and is refused with other arguments.
 func (x *execution) verb(ref stepmachine.Ref, verb string, args stepmachine.Value, dryRun bool) stepmachine.CallEnd {
@@ -130,7 +150,8 @@ func (x *execution) verb(ref stepmachine.Ref, verb string, args stepmachine.Valu
 	} else if made {
 		return before.end
 	}
-	end := x.answered(ref, verb, raw, dryRun)
+	end, _ := x.answered(ref, verb, raw, dryRun)
+	x.sent(end.Sent, Call{verb, raw})
 	if end.Status == stepmachine.CallExecuted {
 		x.made[ref] = madeCall{raw, end}
 	}
@@ -143,22 +164,18 @@ type madeCall struct {
 	end  stepmachine.CallEnd
 }
 
-// answered returns the end of a call that was not made before.
-func (x *execution) answered(ref stepmachine.Ref, verb string, raw json.RawMessage, dryRun bool) stepmachine.CallEnd {
+// answered returns the end of a call that was not made before, and what it waits for until then.
+func (x *execution) answered(ref stepmachine.Ref, verb string, raw json.RawMessage, dryRun bool) (stepmachine.CallEnd, stepmachine.Waiting) {
 	a := x.w.answer(func(a Answer) bool { return a.Verb == verb && (a.Args == nil || same(a.Args, raw)) })
 	if a == nil {
 		x.w.fail("nothing answers %s %s", verb, raw)
-		return stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed}
+		return stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed}, ""
 	}
 	end := a.end(ref)
 	if dryRun && a.Write {
 		end.Status, end.Sent, end.Wrote = stepmachine.CallIntercepted, false, false
-		return end
 	}
-	if end.Sent {
-		x.w.report.Calls = append(x.w.report.Calls, Call{verb, raw})
-	}
-	return end
+	return end, a.Waits
 }
 
 // end returns the answer as the end of a call.
@@ -291,6 +308,8 @@ func (w *world) happen(h Happening) {
 		w.decide(h.Decide)
 	case h.Resolve != nil:
 		w.settle(h.Resolve)
+	case h.Release != "":
+		w.release(h.Release)
 	case h.Again != nil:
 		again := stepmachine.Again{FromStep: h.Again.FromStep}
 		for _, name := range slices.Sorted(maps.Keys(h.Again.Edits)) {
@@ -347,6 +366,19 @@ func (w *world) decide(d *Decision) {
 		return
 	}
 	w.fail("the step %s asks nobody", d.Step)
+}
+
+// release ends a call that waits.
+func (w *world) release(verb string) {
+	for _, x := range w.all {
+		if held, is := x.waiting[verb]; is {
+			delete(x.waiting, verb)
+			x.sent(held.end.Sent, held.call)
+			x.next(held.end)
+			return
+		}
+	}
+	w.fail("the call of %s asks nobody", verb)
 }
 
 func (w *world) settle(r *Resolution) {

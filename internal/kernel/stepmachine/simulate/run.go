@@ -113,7 +113,14 @@ type execution struct {
 	kept      map[int]stepmachine.KeepCompensation
 	approvals map[string]stepmachine.Ref // by id of the step
 	unknown   map[string]stepmachine.Ref
+	waiting   map[string]waitingCall // by verb
 	awaited   []stepmachine.AwaitEvent
+}
+
+// waitingCall is a call that undoes a step and waits, with how it ends afterwards.
+type waitingCall struct {
+	call Call
+	end  stepmachine.CompensationEnded
 }
 
 // arrival is an event on its way.
@@ -128,6 +135,7 @@ func (w *world) start(id string, p *stepmachine.Program, payload stepmachine.Val
 		w: w, id: id, program: p, stored: map[string]stepmachine.Value{}, iterated: map[string][]stepmachine.Value{},
 		arrays: map[string][]json.RawMessage{}, made: map[stepmachine.Ref]madeCall{},
 		kept: map[int]stepmachine.KeepCompensation{}, approvals: map[string]stepmachine.Ref{}, unknown: map[string]stepmachine.Ref{},
+		waiting: map[string]waitingCall{},
 	}
 	w.all = append(w.all, x)
 	state, commands := stepmachine.Start(p, w.now, stepmachine.Beginning{

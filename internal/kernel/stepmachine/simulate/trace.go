@@ -93,6 +93,8 @@ func describeRest(name string, what any) string {
 		return ended(name, c.CallEnd)
 	case stepmachine.CompensationEnded:
 		return fmt.Sprintf("%s %d#%d %s", name, c.Seq, c.Attempt, c.Status)
+	case stepmachine.CompensationWaits:
+		return fmt.Sprintf("%s %d#%d %s", name, c.Seq, c.Attempt, c.For)
 	case stepmachine.Evaluated:
 		return fmt.Sprintf("%s %s %s", name, c.Ref, short(c.Value))
 	case stepmachine.TimerFired:
