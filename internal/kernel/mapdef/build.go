@@ -226,9 +226,9 @@ func (b *builder) definition(d *Definition, tree exactjson.Node) {
 	if defaults, ok := n.get("defaults"); ok {
 		d.Defaults = Defaults{defaults.duration("timeout", 0), defaults.retry()}
 	}
-	d.Steps = b.list(n, "steps", 1)
+	d.Steps = b.list(n, "steps", 0)
 	d.Output = n.value("output")
-	d.OnFailure = b.list(n, "on_failure", 1)
+	d.OnFailure = b.list(n, "on_failure", 0)
 	if l, ok := n.get("limits"); ok {
 		d.Limits = Limits{l.duration("max_duration", 0), l.whole("max_steps", 0), l.whole("max_actions", 0)}
 	}
@@ -253,7 +253,8 @@ func (n node) retry() *Retry {
 	return retry
 }
 
-// list reads a list of steps at a depth of blocks, from 1.
+// list reads a list of steps. depth is how many blocks it is in: those of the definition itself are in
+// none.
 func (b *builder) list(n node, name string, depth int) []Step {
 	v, ok := n.get(name)
 	if !ok || v.Kind != exactjson.ArrayNode {

@@ -14,7 +14,7 @@ import (
 const (
 	MaxBytes      = 256 << 10
 	MaxSteps      = 200
-	MaxNesting    = 8 // blocks within blocks
+	MaxNesting    = 8 // how many blocks a step may be in, one within the other
 	MaxMapDepth   = 5 // Maps that start Maps
 	MaxIterations = 1_000
 	MaxItems      = 10_000
