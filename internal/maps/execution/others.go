@@ -206,7 +206,10 @@ func (s *Service) other(ctx context.Context, e Execution, ref stepmachine.Ref, c
 		end.Result = stepmachine.Of(mustJSON(map[string]string{"execution_id": child.ExecutionID}))
 		return out, nil
 	case !child.Ended():
-		out.Waits = waitsOf(child)
+		if out.Waits = waitsOf(child); waitsInLine(child) {
+			// Only a row that waits in line itself may say so: the sweeper leaves such rows alone.
+			out.Waits = stepmachine.WaitsMap
+		}
 		return out, nil
 	case child.ErasedAt != nil:
 		end.Status, end.Error = stepmachine.CallFailed, stepError(fault.New(fault.CodeResultExpired, ""))

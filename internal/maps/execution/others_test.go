@@ -142,6 +142,7 @@ func TestEndOfAnotherMapIsThatOfTheStep(t *testing.T) {
 		{`status = 'waiting', waiting_for = '{"for":"event"}'`, stepmachine.WaitsEvent, "", false, false},
 		{`status = 'pending_approval', waiting_for = '{"for":"approval"}'`, stepmachine.WaitsApproval, "", false, false},
 		{"status = 'paused'", stepmachine.WaitsMap, "", false, false},
+		{`status = 'waiting', waiting_for = '{"for":"concurrency","step":""}'`, stepmachine.WaitsMap, "", false, false},
 		{"status = 'completed', wrote = true, finished_at = now()", "", stepmachine.CallExecuted, false, true},
 		{"status = 'failed', finished_at = now()", "", stepmachine.CallFailed, true, false},
 		{"status = 'failed', wrote = true, finished_at = now()", "", stepmachine.CallFailed, false, true},
