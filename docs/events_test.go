@@ -88,3 +88,12 @@ func TestEventsPageListsTheTableOfTypes(t *testing.T) {
 	}
 	require.Equal(t, want, string(raw), "make gen writes it again")
 }
+
+// The event names each thing that an execution can wait for, and nothing else.
+func TestMapWaitingSchemaListsEachWaitOfTheStepMachine(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(event.Types(), func(s event.Spec) bool { return s.Type == event.MapWaitingType })
+	var doc struct{ Properties map[string]member }
+	require.NoError(t, json.Unmarshal(event.Types()[i].Schema(), &doc))
+	require.ElementsMatch(t, constantsOf(t, "stepmachine", "Waiting"), doc.Properties["waiting_for"].Enum)
+}

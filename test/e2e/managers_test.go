@@ -104,13 +104,17 @@ func TestManagerJudgesTheWorkOfSteps(t *testing.T) {
 		a := tenant.User.Do(http.MethodPost, "/v1/executions/"+execution+"/signal", map[string]any{"name": name, "data": data})
 		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	}
+	// waitsFor waits until the execution waits for what a manager asks, and until others are told so.
 	waitsFor := func(execution, what, question string) {
 		t.Helper()
+		path := "/v1/executions/" + execution
 		require.Eventually(t, func() bool {
-			a := tenant.User.Do(http.MethodGet, "/v1/executions/"+execution, nil)
+			a := tenant.User.Do(http.MethodGet, path, nil)
 			e := mapExecutionOf(t, a, http.StatusOK)
 			return e.WaitingFor != nil && e.WaitingFor.For == what && strings.Contains(string(a.Body), question)
 		}, time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return len(eventsOf(t, tenant, "map.waiting", path)) > 0 }, time.Minute, 50*time.Millisecond)
+		require.Equal(t, []waitEvent{{what, "work"}}, eventsOf(t, tenant, "map.waiting", path))
 	}
 	for goal, c := range map[string]struct {
 		agent, more string

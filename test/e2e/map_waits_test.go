@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/test/rig"
@@ -259,17 +261,56 @@ func TestEventOfAnotherTenantIsNotWaitedFor(t *testing.T) {
 	require.Equal(t, "one", out)
 }
 
-// eventsOf returns what events of a type say about an execution.
-func eventsOf(t *testing.T, tenant *rig.Tenant, kind, path string) (waits []struct {
+// waitEvent is what an event says about a wait.
+type waitEvent struct {
 	WaitingFor string `json:"waiting_for"`
 	Step       string
-},
-) {
+}
+
+// eventsOf returns what events of a type say about an execution. Each fits the schema that the service
+// publishes.
+func eventsOf(t *testing.T, tenant *rig.Tenant, kind, path string) (waits []waitEvent) {
 	t.Helper()
 	a := tenant.User.Do(http.MethodGet, "/v1/events?type="+kind+"&execution_id="+strings.TrimPrefix(path, "/v1/executions/"), nil)
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	a.Data(t, &waits)
+	var bodies []json.RawMessage
+	a.Data(t, &bodies)
+	if len(bodies) == 0 {
+		return waits
+	}
+	schema := eventSchema(t, tenant, kind)
+	for _, body := range bodies {
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+		require.NoError(t, err)
+		require.NoError(t, schema.Validate(value), "%s", body)
+	}
 	return waits
+}
+
+// eventSchema reads the schema of a type of events from the service.
+func eventSchema(t *testing.T, tenant *rig.Tenant, kind string) *jsonschema.Schema {
+	t.Helper()
+	var types []struct {
+		Type   string
+		Schema json.RawMessage
+	}
+	tenant.User.Do(http.MethodGet, "/v1/webhooks/event-types", nil).Data(t, &types)
+	for _, one := range types {
+		if one.Type != kind {
+			continue
+		}
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(one.Schema))
+		require.NoError(t, err)
+		compiler := jsonschema.NewCompiler()
+		compiler.AssertFormat()
+		require.NoError(t, compiler.AddResource(kind, doc))
+		schema, err := compiler.Compile(kind)
+		require.NoError(t, err)
+		return schema
+	}
+	require.Fail(t, "no such type of events", kind)
+	return nil
 }
 
 func TestBeginningOfAWaitIsTold(t *testing.T) {

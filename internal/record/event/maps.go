@@ -68,7 +68,7 @@ func (MapFailed) Type() Type { return MapFailedType }
 type MapWaiting struct {
 	MapID      string     `json:"map_id" about:"The Map."`
 	Version    int        `json:"version" about:"The version that runs."`
-	WaitingFor string     `json:"waiting_for" about:"What for." enum:"approval,event,timer,signal,resolve,map,kill_switch"`
+	WaitingFor string     `json:"waiting_for" about:"What for. Where the step waits for another Map, it is what that one waits for. A wait for input is one for the answer to a question of a model step." enum:"approval,event,timer,signal,resolve,map,kill_switch,input"`
 	Step       string     `json:"step" about:"The id of the step that waits."`
 	UndoneBy   string     `json:"undone_by,omitempty" about:"Where the call that undoes the step waits, its execution_id."`
 	Until      *time.Time `json:"until,omitempty" about:"When the wait ends by itself. Absent where it does not."`
