@@ -37,14 +37,9 @@ func (m *machine) rewind(b *Block, to int) {
 // remember keeps the numbers of the calls in a part of the tree that begins again, and takes back what
 // is counted again.
 func (m *machine) remember(t *Task) {
-	switch {
-	case t.Attempt == 0:
-	case t.Final || t.Phase == phaseDone:
-		// The next call has the number of the last one, so it is the same run.
-		m.attempted(t.Key, t.Attempt-1)
+	m.attempted(t.Key, t.last())
+	if t.last() < t.Attempt { // the next call is the same run, and is counted again
 		m.s.Actions -= t.Counted
-	default:
-		m.attempted(t.Key, t.Attempt)
 	}
 	if t.Loop != nil {
 		m.s.Actions -= t.Loop.Counted
@@ -88,7 +83,7 @@ func (m *machine) rememberSteps(steps []mapdef.Step, iteration string, results m
 		if r == nil || r.Wrote {
 			continue
 		}
-		m.attempted(Key{steps[i].Pointer, iteration}, r.Attempt)
+		m.attempted(Key{steps[i].Pointer, iteration}, r.last())
 		m.s.Actions -= r.Counted
 		for _, b := range steps[i].Blocks() {
 			if b.Kind != mapdef.BlockBody {
@@ -96,6 +91,53 @@ func (m *machine) rememberSteps(steps []mapdef.Step, iteration string, results m
 			}
 		}
 	}
+}
+
+// keepNumbers keeps the numbers of the calls of on_failure, which runs again after another failure: what
+// may have had an effect is the same call then, and a number whose call had none does not come again.
+func (m *machine) keepNumbers(b *Block) {
+	live := b.Task
+	results := m.results(b)
+	var over func(steps []mapdef.Step)
+	over = func(steps []mapdef.Step) {
+		for i := range steps {
+			if live != nil && live.Path == steps[i].Pointer {
+				continue
+			}
+			if r := results[steps[i].ID]; r != nil {
+				m.attempted(Key{steps[i].Pointer, b.Iteration}, r.last())
+			}
+			for _, inner := range steps[i].Blocks() {
+				if inner.Kind != mapdef.BlockBody { // iterations have kept theirs
+					over(inner.Steps)
+				}
+			}
+		}
+	}
+	over(m.p.lists[b.Path])
+	if live == nil {
+		return
+	}
+	m.attempted(live.Key, live.last())
+	for _, inner := range live.Blocks {
+		m.keepNumbers(inner)
+	}
+}
+
+// last returns the number after which the next call of the step comes: where the last call may have had
+// an effect, that is the same one.
+func (t *Task) last() int {
+	if t.Final || t.Phase == phaseDone {
+		return t.Attempt - 1
+	}
+	return t.Attempt
+}
+
+func (r *Result) last() int {
+	if r.Wrote || r.Final {
+		return r.Attempt - 1
+	}
+	return r.Attempt
 }
 
 // attempted makes the next call of the step number n+1, unless that had a higher number already.

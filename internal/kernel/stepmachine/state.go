@@ -109,8 +109,10 @@ type Result struct {
 	Error  *Error     `json:"error,omitempty"`
 	// Wrote: a call of the step, or of one within, has changed something.
 	Wrote bool `json:"wrote,omitempty"`
-	// Attempt is that of the step's last call.
-	Attempt int `json:"attempt,omitempty"`
+	// Attempt is that of the step's last call. Final: the step failed, and that call may have had an
+	// effect, so another one has the same number.
+	Attempt int  `json:"attempt,omitempty"`
+	Final   bool `json:"final,omitempty"`
 	// Counted is how many calls of its iterations were counted.
 	Counted int `json:"counted,omitempty"`
 }

@@ -247,22 +247,27 @@ func (m *machine) finish(t *Task, status StepStatus, output *Value) {
 		b.Last = output
 	}
 	m.record(t, status, output, t.Error)
-	r := &Result{Status: status, Output: output, Error: t.Error, Wrote: t.Wrote, Attempt: t.Attempt}
+	r := &Result{Status: status, Output: output, Error: t.Error, Wrote: t.Wrote, Attempt: t.Attempt, Final: t.Final && status == StepFailed}
 	if !m.p.read[step.ID] && !t.Wrote {
 		r.Output = nil
 	}
 	if t.Loop != nil {
 		r.Counted = t.Loop.Counted
 	}
-	m.results(b)[step.ID] = r
-	if t.Wrote && b.Iteration != "" {
-		m.attempted(t.Key, t.Attempt-1) // the result leaves with the iteration
-	}
+	m.leaves(t, r)
 	b.owner.Wrote = b.owner.Wrote || t.Wrote
 	m.unindex(t)
 	b.Task = nil
 	b.Pos++
 	m.ready(b)
+}
+
+// leaves keeps what a step leaves behind.
+func (m *machine) leaves(t *Task, r *Result) {
+	m.results(t.block)[m.p.id(t)] = r
+	if t.Iteration != "" && r.last() < r.Attempt {
+		m.attempted(t.Key, r.last()) // the result leaves with the iteration
+	}
 }
 
 // results returns where the results of a block's steps go.
