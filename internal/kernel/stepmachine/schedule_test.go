@@ -89,8 +89,10 @@ type watch struct {
 type execution struct {
 	started  map[string]bool // calls, timers and others, by reference
 	ended    map[string]stepmachine.CallStatus
-	done     map[string]int // the numbers of calls that have changed something, by step
+	done     map[string]int  // the numbers of calls that may have had an effect, by step
+	harmless map[string]bool // calls that provably had no effect
 	timers   map[string]bool
+	asks     map[string]bool   // approvals and waits for events that are open
 	over     []stepmachine.Ref // steps that have failed, whatever is in them
 	closed   map[string]int    // steps that are written as ended, with the attempt, since the last Again
 	kept     []int
@@ -121,7 +123,7 @@ func (w *watch) see(id string, e stepmachine.Event, commands []stepmachine.Comma
 	}
 	x, ok := w.runs[id]
 	if !ok {
-		x = execution{started: map[string]bool{}, ended: map[string]stepmachine.CallStatus{}, timers: map[string]bool{}, closed: map[string]int{}, done: map[string]int{}}
+		x = execution{started: map[string]bool{}, ended: map[string]stepmachine.CallStatus{}, timers: map[string]bool{}, asks: map[string]bool{}, closed: map[string]int{}, done: map[string]int{}, harmless: map[string]bool{}}
 	}
 	x.event(e)
 	for _, c := range commands {
@@ -134,19 +136,32 @@ func (w *watch) see(id string, e stepmachine.Event, commands []stepmachine.Comma
 func (x *execution) event(e stepmachine.Event) {
 	switch e := e.(type) {
 	case stepmachine.VerbEnded:
-		x.ended[e.Ref.String()] = e.Status
-		if e.Wrote {
-			x.done[e.Ref.Path+"@"+e.Ref.Iteration] = e.Ref.Attempt
-		}
+		x.ends(e.CallEnd)
 	case stepmachine.ModelEnded:
-		x.ended[e.Ref.String()] = e.Status
+		x.ends(e.CallEnd)
 	case stepmachine.MapEnded:
-		x.ended[e.Ref.String()] = e.Status
+		x.ends(e.CallEnd)
+	case stepmachine.Resolved:
+		e.MayRepeat = e.Status == stepmachine.CallFailed
+		x.ends(e.CallEnd)
 	case stepmachine.TimerFired:
 		delete(x.timers, e.Ref.String()+string(e.Timer))
+	case stepmachine.Decided:
+		delete(x.asks, "approval "+e.Ref.String())
 	case stepmachine.Again:
 		x.finished, x.over = false, nil
 		clear(x.closed)
+	}
+}
+
+// ends notes the end of a call: whether it may have had an effect.
+func (x *execution) ends(e stepmachine.CallEnd) {
+	key, step := e.Ref.String(), e.Ref.Path+"@"+e.Ref.Iteration
+	x.ended[key] = e.Status
+	if x.harmless[key] = e.MayRepeat || e.Status == stepmachine.CallCancelled; !x.harmless[key] {
+		x.done[step] = e.Ref.Attempt
+	} else if x.done[step] == e.Ref.Attempt {
+		delete(x.done, step)
 	}
 }
 
@@ -158,6 +173,10 @@ func (w *watch) begins(x *execution, r stepmachine.Ref) {
 	// What has changed something is only made again under its number, which makes it the same call.
 	n, done := x.done[r.Path+"@"+r.Iteration]
 	require.True(w.t, !done || n == r.Attempt, "seed %d: %s was made as number %d", w.seed, key, n)
+	if before := r; r.Attempt > 1 {
+		before.Attempt--
+		require.True(w.t, x.harmless[before.String()], "seed %d: %s begins, and what came of the call before may have had an effect", w.seed, key)
+	}
 	x.started[key] = true
 	delete(x.ended, key)
 }
@@ -188,6 +207,14 @@ func (w *watch) command(x *execution, c stepmachine.Command) {
 		key := c.Ref.String() + string(c.Timer)
 		require.True(w.t, x.timers[key], "seed %d: the timer %s does not run", w.seed, key)
 		delete(x.timers, key)
+	case stepmachine.AskApproval:
+		w.asks(x, "approval "+c.Ref.String())
+	case stepmachine.CloseApproval:
+		w.closes(x, "approval "+c.Ref.String(), c.Expired)
+	case stepmachine.AwaitEvent:
+		w.asks(x, "event "+c.Ref.String())
+	case stepmachine.StopAwaiting:
+		w.closes(x, "event "+c.Ref.String(), false)
 	case stepmachine.KeepCompensation:
 		require.Equal(w.t, len(x.kept)+x.broken+1, c.Seq)
 		if c.Error != nil {
@@ -202,6 +229,20 @@ func (w *watch) command(x *execution, c stepmachine.Command) {
 	case stepmachine.Finish:
 		x.finished = true
 		w.ends(x, c)
+	}
+}
+
+// asks notes an approval, or a wait for events: each is open once at a time.
+func (w *watch) asks(x *execution, key string) {
+	require.False(w.t, x.asks[key], "seed %d: %s is open already", w.seed, key)
+	x.asks[key] = true
+}
+
+// closes takes it back. The answer to one that has expired is still to come.
+func (w *watch) closes(x *execution, key string, answered bool) {
+	require.True(w.t, x.asks[key], "seed %d: %s is not open", w.seed, key)
+	if !answered {
+		delete(x.asks, key)
 	}
 }
 
@@ -228,6 +269,7 @@ func within(r, outer stepmachine.Ref) bool {
 func (w *watch) ends(x *execution, c stepmachine.Finish) {
 	t := w.t
 	require.Empty(t, x.timers, "seed %d: timers run after the end", w.seed)
+	require.Empty(t, x.asks, "seed %d: people or events are waited for after the end", w.seed)
 	for key := range x.started {
 		require.NotEmpty(t, x.ended[key], "seed %d: %s is in flight after the end", w.seed, key)
 	}
