@@ -5,14 +5,17 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/mapgraph"
+	"agentruntime/internal/kernel/stepmachine"
 )
 
-// Whatever comes as a definition, reading, checking and drawing it does not panic, and a definition without faults is read again from what it writes.
+// Whatever comes as a definition, reading, checking and drawing it does not panic. A definition without
+// faults is read again from what it writes, and the step machine begins it.
 func FuzzDefinition(f *testing.F) {
 	for _, pattern := range []string{"../../../testdata/maps/*.json", "testdata/invalid/*.json"} {
 		files, err := filepath.Glob(pattern)
@@ -40,7 +43,29 @@ func FuzzDefinition(f *testing.F) {
 		require.NoError(t, err)
 		var again mapdef.Definition
 		require.NoError(t, json.Unmarshal(raw, &again))
+		begins(t, d)
 	})
+}
+
+// begins has the step machine begin the definition, go on from the stored state, and cancel it. A valid
+// definition may not need anything that only its execution would find.
+func begins(t *testing.T, d *mapdef.Definition) {
+	t.Helper()
+	p, err := stepmachine.Compile(d)
+	require.NoError(t, err)
+	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	payload := stepmachine.Of(json.RawMessage(`{"id":1}`))
+	for _, dryRun := range []bool{false, true} {
+		s, _ := stepmachine.Start(p, now, stepmachine.Beginning{Execution: "exec_1", TriggerData: payload, DryRun: dryRun})
+		raw, err := s.Encode()
+		require.NoError(t, err)
+		s, err = stepmachine.Decode(raw)
+		require.NoError(t, err)
+		s, _, err = stepmachine.Next(p, s, now.Add(time.Hour), stepmachine.Continued{})
+		require.NoError(t, err)
+		_, _, err = stepmachine.Next(p, s, now.Add(time.Hour), stepmachine.CancelRequested{})
+		require.NoError(t, err)
+	}
 }
 
 func FuzzYAML(f *testing.F) {
