@@ -91,3 +91,33 @@ steps:
 	require.Equal(t, []string{"shop:one#1", "shop:one#2", "shop:a#1"}, x.calls(commands))
 	require.Equal(t, []string{"shop:a#2"}, x.calls(x.next(at(0), stepmachine.Again{FromStep: "first"})))
 }
+
+// What began again has ended when the Map failed. It does not end once more, after it has begun.
+func TestStepsThatBeginAgainDoNotEndOnceMore(t *testing.T) {
+	t.Parallel()
+	x, commands := start(t, `
+steps:
+  - id: p
+    type: parallel
+    branches:
+      - id: l
+        steps: [{id: s, type: switch, cases: [{when: "${trigger_data == 1}", steps: []}], default: [{id: a, type: verb, verb: "shop:lost", catch: [{errors: ["*"], steps: [{id: w, type: wait, for: 1h}]}]}]}]
+      - {id: r, steps: [{id: b, type: verb, verb: "shop:b"}]}
+`)
+	calls := map[string]stepmachine.Ref{}
+	for _, c := range commands {
+		if call, is := c.(stepmachine.StartVerb); is {
+			calls[call.Verb] = call.Ref
+		}
+	}
+	fails := func(verb string) stepmachine.VerbEnded {
+		return stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: calls[verb], Status: stepmachine.CallFailed, Error: stepmachine.NewError("PROVIDER_ERROR", ""), Sent: true}}
+	}
+	x.next(at(1), fails("shop:lost"))
+	find[stepmachine.Finish](t, x.next(at(2), fails("shop:b")))
+	for _, c := range x.next(at(3), stepmachine.Again{FromStep: "p"}) {
+		if record, is := c.(stepmachine.RecordStep); is {
+			require.Zero(t, record.Ended, "%s is %s", record.Ref, record.Status)
+		}
+	}
+}

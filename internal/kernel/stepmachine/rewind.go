@@ -27,11 +27,24 @@ func (m *machine) rewind(b *Block, to int) {
 	if b.Task != nil {
 		m.remember(b.Task)
 		delete(m.results(b), m.p.id(b.Task)) // it has not ended, so there is nothing to reuse
+		m.silence(b.Task)
 		m.drop(b.Task)
 		b.Task = nil
 	}
 	b.Redo, b.Pos, b.Ended = max(b.Redo, b.Pos), to, false
 	m.rememberSteps(m.p.lists[b.Path][to:b.Redo], b.Iteration, m.results(b))
+}
+
+// silence has a part of the tree say nothing when it is dropped: it has ended with the attempt before.
+func (m *machine) silence(t *Task) {
+	if t.Phase == phaseInside || t.Phase == phaseHandling {
+		m.enter(t, phaseStopped)
+	}
+	for _, b := range t.Blocks {
+		if b.Task != nil {
+			m.silence(b.Task)
+		}
+	}
 }
 
 // remember keeps the numbers of the calls in a part of the tree that begins again, and takes back what
