@@ -217,6 +217,20 @@ func TestSignalForPeopleMayComeEarly(t *testing.T) {
 	require.Equal(t, "f", x.s.WaitingFor.Step, "the first step has used the signal")
 }
 
+// Another Map may wait for a signal of its own. That is no question of this execution.
+func TestSignalAnswersTheModelThatAsksBesideAnotherMapThatWaits(t *testing.T) {
+	t.Parallel()
+	for signal, waits := range map[string]stepmachine.Waiting{"input": stepmachine.WaitsInput, "handled": stepmachine.WaitsSignal} {
+		x, commands := start(t, `steps: [{id: p, type: parallel, branches: [
+			{id: l, steps: [{id: m, type: map, map_id: 0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a95}]}, {id: r, steps: [{id: a, type: agent, goal: g}]}]}]`)
+		x.next(at(1), stepmachine.CallWaits{Ref: find[stepmachine.StartMap](t, commands).Ref, For: waits})
+		model := find[stepmachine.StartModel](t, commands).Ref
+		x.next(at(1), stepmachine.CallWaits{Ref: model, For: waits, Ask: 1})
+		given := find[stepmachine.TakeInput](t, x.next(at(2), stepmachine.Signalled{Signal: signal, Data: stepmachine.Of([]byte(`1`)), Keeps: true}))
+		require.Equal(t, model, given.Ref)
+	}
+}
+
 func TestDeadlineDoesNotCountWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	x, commands := start(t, `steps: [{id: a, type: verb, verb: "shop:a", timeout: 1m, retry: {max_attempts: 3, initial: 10s}}]`)

@@ -177,21 +177,30 @@ func (m *machine) show() {
 		m.s.WaitingFor = &w
 		return
 	}
-	if t := m.firstThatWaits(m.s.Root, waits); t != nil {
+	if t := m.firstThatWaits(waits); t != nil {
 		m.s.WaitingFor = m.describe(t)
 	}
 }
 
 // firstThatWaits returns the first task in the tree that waits for it; for "", for anything.
-func (m *machine) firstThatWaits(t *Task, what Waiting) *Task {
-	if w := t.waits(); w != "" && (w == what || what == "") {
+func (m *machine) firstThatWaits(what Waiting) *Task {
+	return first(m.s.Root, func(t *Task) bool {
+		w := t.waits()
+		return w != "" && (w == what || what == "")
+	})
+}
+
+// first returns the first task in the tree that is one of these, apart from blocks that have failed;
+// nil for none.
+func first(t *Task, is func(*Task) bool) *Task {
+	if is(t) {
 		return t
 	}
 	for _, b := range t.Blocks {
 		if b.Task == nil || b.Failed != nil {
 			continue
 		}
-		if found := m.firstThatWaits(b.Task, what); found != nil {
+		if found := first(b.Task, is); found != nil {
 			return found
 		}
 	}

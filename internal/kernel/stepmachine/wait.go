@@ -219,7 +219,8 @@ func (m *machine) takeKept(signal string) (data Value, kept bool) {
 	return Value{}, false
 }
 
-// asking returns the first task whose model waits for a signal; nil for none.
+// asking returns the task whose model gets a signal: the first one that asks, unless an escalation is
+// before it; nil for none. Another Map that waits for a signal of its own does not ask.
 func (m *machine) asking(signal string) *Task {
 	var what Waiting
 	switch signal {
@@ -230,10 +231,11 @@ func (m *machine) asking(signal string) *Task {
 	default:
 		return nil
 	}
-	if t := m.firstThatWaits(m.s.Root, what); t != nil && t.Ask > 0 {
-		return t
+	t := first(m.s.Root, func(t *Task) bool { return t.waits() == what && (t.Ask > 0 || t.Phase == phaseEscalated) })
+	if t == nil || t.Ask == 0 {
+		return nil
 	}
-	return nil
+	return t
 }
 
 // signalPrefix begins the ids of signals; a number and the signal's name follow.
