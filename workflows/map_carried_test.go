@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -131,6 +132,41 @@ func TestMapRunTakesAlongTheNumbersOfItsRecords(t *testing.T) {
 	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
 	require.True(t, slices.IsSorted(w.seqs), "%v", w.seqs)
 	require.GreaterOrEqual(t, w.finished.Seq, 30)
+}
+
+// manyOpen is a Map with as many iterations under way as there may be, each after so many steps.
+func manyOpen(steps int, last string) string {
+	items := "[0" + strings.Repeat(",0", 49) + "]"
+	each := func(id, inner string) string {
+		return fmt.Sprintf(`[{"id":%q,"type":"foreach","mode":"parallel","concurrency":50,"items":%s,"steps":%s}]`, id, items, inner)
+	}
+	var list []string
+	for n := range steps {
+		list = append(list, fmt.Sprintf(`{"id":"s%d","type":"transform","expr":"x"}`, n))
+	}
+	return each("a", each("b", "["+strings.Join(append(list, last), ",")+"]"))
+}
+
+// The server takes 2 MiB into a new history, and ends a workflow that wants more. So the execution fails
+// before: it undoes what it has done, and its state is not kept for a retry, which could not read it.
+func TestMapRunFailsWhereItsStateIsTooLargeForANewHistory(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]string{
+		"waits": `{"id":"w","type":"wait","event":{"type":"custom.paid"}}`, "calls that would begin there": `{"id":"c","type":"verb","verb":"shop:ship","args":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			many := manyOpen(60, last)
+			w := newMapWorld(t, `[{"id":"stock","type":"verb","verb":"shop:reserve","args":{},"compensate":{"verb":"shop:release","args":{}}},`+many[1:])
+			w.length = long
+			w.run(nil)
+			require.Equal(t, stepmachine.StatusFailed, w.finish.Status)
+			require.Equal(t, "STORAGE_LIMIT", w.finish.Error.Code)
+			require.Equal(t, 1, w.finish.Compensated)
+			require.Len(t, w.calls, 2, "the call of the first step, and the one that undoes it")
+			require.Nil(t, w.finished.State)
+		})
+	}
 }
 
 // A test of its own looks after each thing that goes along.

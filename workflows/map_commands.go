@@ -134,14 +134,15 @@ func (m *mapRun) startStep(ctx workflow.Context, c stepmachine.StartVerb) {
 	})
 }
 
-// stopCall asks for an early end of a call. One that waits for the next history had no effect.
+// stopCall asks for an early end of a call. One that waits for the next history had no effect, also
+// where there is none.
 func (m *mapRun) stopCall(c stepmachine.StopCall) {
 	key := c.Ref.String()
 	if call := m.calls[key]; call != nil {
 		call.stop()
 		return
 	}
-	if !m.full {
+	if !m.full && !m.tooLarge {
 		return
 	}
 	end := stepmachine.CallEnd{Ref: c.Ref, Status: stepmachine.CallCancelled, MayRepeat: true}

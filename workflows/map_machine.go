@@ -48,6 +48,10 @@ func encodeState(x stepmachine.Execution) (flow.MachineState, error) {
 	return x.Encode() //workflowcheck:ignore
 }
 
+func bytesOf(in flow.MapInput) (int, error) {
+	return in.Bytes() //workflowcheck:ignore
+}
+
 func unsettled(x stepmachine.Execution) (calls []stepmachine.Command) {
 	for _, c := range x.Unsettled() { //workflowcheck:ignore
 		calls = append(calls, c)

@@ -107,8 +107,10 @@ type mapRun struct {
 	length int
 	// full: this history takes no further activities. Those that commands ask for are started in
 	// the next one.
-	full   bool
-	finish *stepmachine.Finish
+	full bool
+	// tooLarge: what the execution has is too much for a new history, so that it ends in this one.
+	tooLarge bool
+	finish   *stepmachine.Finish
 }
 
 // begin reads what the execution begins or goes on with, and obeys the first commands.
@@ -358,7 +360,7 @@ func (m *mapRun) takeWrites(ctx workflow.Context) flow.MapWrites {
 // those under way come to their end.
 func (m *mapRun) isLong(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
-	return info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= mostEvents
+	return !m.tooLarge && (info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= mostEvents)
 }
 
 // mayContinue reports whether a new history should begin, and nothing is under way that it would
@@ -399,7 +401,35 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 	for _, key := range m.keys {
 		in.Carried.Open = append(in.Carried.Open, m.open[key])
 	}
+	size, err := bytesOf(in)
+	if err != nil {
+		return err
+	}
+	if size > mostCarried {
+		return m.outgrow(ctx)
+	}
 	return workflow.NewContinueAsNewError(ctx, flow.WorkflowMapRun, in)
+}
+
+const (
+	// mostCarried is how many bytes an execution takes along into a new history. The server takes 2 MiB,
+	// and terminates a workflow that wants more. The sweeper would begin it again, without an end.
+	mostCarried = 1850 << 10
+	// mostRetried is how many bytes the state of a failed execution has from which a retry goes on. The
+	// definition, of 256 KiB at most, and more go along with it.
+	mostRetried = 1500 << 10
+)
+
+// outgrow has an execution fail that is too large for a new history. It ends in this one, for which the
+// server has room: 51,200 events.
+func (m *mapRun) outgrow(ctx workflow.Context) error {
+	m.tooLarge, m.full = true, false
+	commands, err := next(m.machine, workflow.Now(ctx), stepmachine.StateTooLarge{})
+	if err != nil {
+		return err
+	}
+	m.obey(ctx, commands)
+	return nil
 }
 
 // leave ends the workflow of an execution that has ended, and tells the one that waits for it.
@@ -416,10 +446,13 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 		return flow.MapResult{}, err
 	}
 	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote}
-	if in.Finish.Status == stepmachine.StatusFailed { // a retry goes on from it
+	if in.Finish.Status == stepmachine.StatusFailed { // a retry goes on from it, where it is small enough
 		var err error
 		if in.State, err = encodeState(m.machine); err != nil {
 			return flow.MapResult{}, err
+		}
+		if len(in.State) > mostRetried {
+			in.State = nil
 		}
 	}
 	result, err := finishMap(ctx, in)

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -99,6 +100,15 @@ type MapCarried struct {
 	Wrote bool `json:"wrote,omitempty"`
 	// Told are the last waits that others were told of.
 	Told []string `json:"told,omitempty"`
+}
+
+// Bytes returns how many bytes the input of a workflow has, before it is encrypted.
+func (in MapInput) Bytes() (int, error) {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return 0, fmt.Errorf("flow: write the input of a workflow: %w", err)
+	}
+	return len(raw), nil
 }
 
 // MachineState is a state of the step machine, encoded.

@@ -171,6 +171,10 @@ type CompensationGoesOn struct {
 // Continued answers Continue.
 type Continued struct{}
 
+// StateTooLarge says that the caller cannot store the state, or what goes along with it: the execution
+// fails.
+type StateTooLarge struct{}
+
 // Again takes a failed execution up from its failed step. CanGoOn says whether it may.
 type Again struct {
 	// FromStep is the id of an earlier step in the same block as the failed one, or in one
@@ -233,6 +237,9 @@ func (CompensationGoesOn) Name() string { return "compensation_goes_on" }
 
 // Name returns the name of the event.
 func (Continued) Name() string { return "continued" }
+
+// Name returns the name of the event.
+func (StateTooLarge) Name() string { return "state_too_large" }
 
 // Name returns the name of the event.
 func (Again) Name() string { return "again" }

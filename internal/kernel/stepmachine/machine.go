@@ -141,6 +141,10 @@ func (m *machine) handle(e Event) {
 		m.compensationWaits(e)
 	case CompensationGoesOn:
 		m.compensationGoesOn(e)
+	case StateTooLarge:
+		if m.s.Ending == nil {
+			m.failMap(NewError(mapdef.CodeStorageLimit, "the steps under way and the results of those before them take more than 1.8 MiB: let fewer iterations run at a time"))
+		}
 	case Continued, Again:
 	}
 }

@@ -131,6 +131,26 @@ func TestNextIgnoresEventsThatNothingWaitsFor(t *testing.T) {
 	require.Empty(t, x.next(at(9999), stepmachine.CancelRequested{}))
 }
 
+// What cannot be stored fails, and ends as any failure does. An end that is under way goes on.
+func TestStateThatIsTooLargeFailsTheExecution(t *testing.T) {
+	t.Parallel()
+	x, commands := start(t, `
+steps:
+  - {id: a, type: verb, verb: "shop:a", compensate: {verb: "shop:undo"}}
+  - {id: w, type: wait, for: 1h}
+on_failure: [{id: tell, type: verb, verb: "shop:tell"}]
+`)
+	x.next(at(1), executed(find[stepmachine.StartVerb](t, commands).Ref, `1`))
+	undo := find[stepmachine.Compensate](t, x.next(at(2), stepmachine.StateTooLarge{}))
+	require.Empty(t, x.next(at(3), stepmachine.StateTooLarge{}))
+	commands = x.next(at(4), stepmachine.CompensationEnded{Seq: undo.Seq, Attempt: undo.Attempt, Status: stepmachine.CallExecuted})
+	tell := find[stepmachine.StartVerb](t, commands)
+	require.Empty(t, x.next(at(5), stepmachine.StateTooLarge{}))
+	finish := find[stepmachine.Finish](t, x.next(at(6), executed(tell.Ref, `1`)))
+	require.Equal(t, "STORAGE_LIMIT", finish.Error.Code)
+	require.Equal(t, 1, finish.Compensated)
+}
+
 func TestNextRefusesStatesOfAnotherMachine(t *testing.T) {
 	t.Parallel()
 	x, _ := start(t, `steps: [{id: a, type: wait, for: 1h}]`)

@@ -202,6 +202,9 @@ func (f *fate) next(s *stepmachine.State) (stepmachine.Event, bool) {
 	if f.IntN(60) == 0 {
 		return stepmachine.CancelRequested{}, true
 	}
+	if f.IntN(300) == 0 {
+		return stepmachine.StateTooLarge{}, true
+	}
 	if f.IntN(20) == 0 {
 		return []stepmachine.Event{stepmachine.PauseRequested{}, stepmachine.ResumeRequested{}}[f.IntN(2)], true
 	}

@@ -44,17 +44,22 @@ func TestStateStaysSmallWithManyOutputs(t *testing.T) {
 	require.Less(t, most, stateLimit/2)
 }
 
-// Loops within loops have many iterations under way, each with its outputs.
-func TestStateStaysSmallWithLoopsInLoops(t *testing.T) {
-	t.Parallel()
+// underWay runs loops within loops until as many iterations as there may be wait for an event, each after
+// so many calls with such a result. filter is the condition of the wait. It returns how many bytes go
+// along into a new history, and how many iterations made calls.
+func underWay(t *testing.T, calls int, result json.RawMessage, filter string, loops ...string) (carried, iterations int) {
+	t.Helper()
 	items := "[" + strings.TrimSuffix(strings.Repeat("1,", 50), ",") + "]"
-	loop := func(id, inner string) string {
-		return fmt.Sprintf(`[{"id":%q,"type":"foreach","mode":"parallel","concurrency":50,"items":%s,"steps":%s}]`, id, items, inner)
+	var list []string
+	for n := range calls {
+		list = append(list, fmt.Sprintf(`{"id":"read%d","type":"verb","verb":"shop:read","args":{}}`, n))
 	}
-	inner := `[{"id":"read","type":"verb","verb":"shop:read","args":{}},{"id":"w","type":"wait","event":{"type":"go","filter":"${steps.read.output == 1}"}}]`
-	x, commands := start(t, `{"steps":`+loop("a", loop("b", loop("c", inner)))+`}`)
-	result := stepmachine.Of(json.RawMessage(`"` + strings.Repeat("x", 20<<10) + `"`))
-	calls, most := 0, 0
+	steps := "[" + strings.Join(append(list, `{"id":"w","type":"wait","event":{"type":"go"`+filter+`}}`), ",") + "]"
+	for _, id := range loops {
+		steps = fmt.Sprintf(`[{"id":%q,"type":"foreach","mode":"parallel","concurrency":50,"items":%s,"steps":%s}]`, id, items, steps)
+	}
+	x, commands := start(t, `{"steps":`+steps+`}`)
+	made, most := 0, 0
 	var open []stepmachine.Command
 	for queue := commands; len(queue) > 0; {
 		command := queue[0]
@@ -62,8 +67,8 @@ func TestStateStaysSmallWithLoopsInLoops(t *testing.T) {
 		var e stepmachine.Event
 		switch c := command.(type) {
 		case stepmachine.StartVerb:
-			calls++
-			e = stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: c.Ref, Status: stepmachine.CallExecuted, Result: result, Sent: true}}
+			made++
+			e = stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: c.Ref, Status: stepmachine.CallExecuted, Result: stepmachine.Of(result), Sent: true}}
 		case stepmachine.Continue:
 			e = stepmachine.Continued{}
 		default:
@@ -75,14 +80,45 @@ func TestStateStaysSmallWithLoopsInLoops(t *testing.T) {
 		state, more, err := stepmachine.Next(x.p, x.s, at(1), e)
 		require.NoError(t, err)
 		x.s, queue = state, append(queue, more...)
-		if calls%100 == 0 {
+		if made%100 == 0 {
 			most = max(most, x.bytes())
 		}
 	}
 	require.Equal(t, stepmachine.StatusWaiting, x.s.Status)
-	require.GreaterOrEqual(t, calls, 50, "each of the first loop goes on")
-	require.LessOrEqual(t, calls, stepmachine.MaxOpen)
-	require.Less(t, max(most, x.carried(open)), stateLimit*3/4)
+	return max(most, x.carried(open)), made / calls
+}
+
+// reads is the filter of a wait that reads the outputs of so many calls.
+func reads(calls int) string {
+	var list []string
+	for n := range calls {
+		list = append(list, fmt.Sprintf("steps.read%d.output", n))
+	}
+	return `,"filter":"${[` + strings.Join(list, ",") + `] == 1}"`
+}
+
+// Loops within loops have many iterations under way, each with its outputs.
+func TestStateStaysSmallWithLoopsInLoops(t *testing.T) {
+	t.Parallel()
+	carried, iterations := underWay(t, 1, json.RawMessage(`"`+strings.Repeat("x", 20<<10)+`"`), reads(1), "c", "b", "a")
+	require.GreaterOrEqual(t, iterations, 50, "each of the first loop goes on")
+	require.LessOrEqual(t, iterations, stepmachine.MaxOpen)
+	require.Less(t, carried, stateLimit*3/4)
+}
+
+// What ended steps leave behind in each iteration has no bound but the number of steps. Ten steps fit
+// for all iterations that may be under way at a time. Where it is too much for a new history, the workflow
+// has the execution fail.
+func TestStateHasRoomForTenStepsInEachIterationUnderWay(t *testing.T) {
+	t.Parallel()
+	for name, result := range map[string]string{"small": `1`, "as long as a heavy state takes": `"` + strings.Repeat("x", 62) + `"`, "stored": `"` + strings.Repeat("x", 2<<10) + `"`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			carried, iterations := underWay(t, 10, json.RawMessage(result), reads(10), "b", "a")
+			require.Greater(t, iterations, 900)
+			require.Less(t, carried, stateLimit*7/8)
+		})
+	}
 }
 
 // What the machine reads of an input itself is not lost where the state only refers to the input.

@@ -145,8 +145,8 @@ func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r Re
 	if err != nil {
 		return again, err
 	}
-	if left == nil { // an attempt goes on meanwhile
-		return again, fault.New(fault.CodeConflict, "Only an execution that has failed goes on.")
+	if left == nil {
+		return again, fault.New(fault.CodeConflict, "This execution does not go on: another attempt does already, or its output or its state is too large.")
 	}
 	for id, input := range r.Edits {
 		again.Edits = append(again.Edits, stepmachine.Named{Name: id, Value: stepmachine.Of(input)})
