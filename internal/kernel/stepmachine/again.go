@@ -2,7 +2,6 @@ package stepmachine
 
 import (
 	"slices"
-	"strings"
 
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
@@ -25,7 +24,7 @@ func (m *machine) afterwards(e Event) {
 // CanGoOn returns nil where Again takes the execution up, and otherwise a *fault.Error that
 // says why it may not: CONFLICT for the execution, VALIDATION_ERROR for the step or an edit,
 // INVALID_ARGS for the edit of a step that has changed something.
-// It does not check edits against the schema of a verb.
+// It does not check what the edits say: see CheckEdit.
 func CanGoOn(p *Program, s *State, a Again) error {
 	switch {
 	case s.Ending == nil || s.Ending.Phase != endFinished || s.Ending.Status != StatusFailed:
@@ -110,10 +109,7 @@ func (s *State) wrote(t *Task, id string) bool {
 // loopWrote reports whether iterations around the step that are over have changed something, and either
 // none begins any more, or they begin again and the first would get the edit.
 func (p *Program) loopWrote(s *State, step *mapdef.Step, dropped *Task) bool {
-	for _, loop := range p.ids {
-		if kind := loop.Do.Type(); kind != mapdef.TypeForeach && kind != mapdef.TypeWhile || !strings.HasPrefix(step.Pointer, loop.Pointer+"/steps/") {
-			continue
-		}
+	for _, loop := range p.loopsAround(step) {
 		under := false
 		for _, t := range s.tasks {
 			if t.Path != loop.Pointer {

@@ -21,7 +21,7 @@ func (m *machine) announce(t *Task, do *mapdef.DoEmit) {
 			return
 		}
 		m.s.Emitted++
-		m.do(Emit{Ref: t.still(), ID: id, Type: do.Event, Data: *t.Input})
+		m.do(Emit{Ref: t.still(), ID: id, Type: do.Event, Data: t.Input.orEmpty()})
 	}
 	m.complete(t, object([]Named{{"event_id", Text(id)}}))
 }

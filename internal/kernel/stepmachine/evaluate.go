@@ -109,13 +109,17 @@ func (p *Program) Evaluate(ctx context.Context, sandbox expression.Sandbox, c Ev
 }
 
 // passed returns the value of a field that only passes on a value which is stored: it is not
-// loaded for that.
+// loaded for that, unless only its text tells whether it is an object.
 func (m *machine) passed(t *Task, field evaluable) (Value, bool) {
-	f, ok := field.(valueField)
-	if !ok {
-		return Value{}, false
+	var text expression.Template
+	checked := false
+	switch f := field.(type) {
+	case valueField:
+		text = f.Template()
+	case objectOnly:
+		text, checked = f.Template(), true
 	}
-	expr := f.Template().Single()
+	expr := text.Single()
 	if expr == nil {
 		return Value{}, false
 	}
@@ -133,7 +137,7 @@ func (m *machine) passed(t *Task, field evaluable) (Value, bool) {
 			v = step.Output
 		}
 	}
-	if v == nil || !v.referred() {
+	if v == nil || !v.referred() || checked && v.Members == nil && v != &m.s.TriggerData {
 		return Value{}, false
 	}
 	return *v, true

@@ -1,6 +1,7 @@
 package stepmachine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -38,6 +39,13 @@ type (
 	valueField     struct{ expression.Value }
 	textField      struct{ expression.Template }
 	conditionField struct{ expression.Condition }
+	// objectOnly is a value that must be an object. The definition has checked a constant. Null stands for
+	// none, because a step that did not run leaves null behind.
+	objectOnly struct {
+		valueField
+
+		name string // of the member of the step
+	}
 	// objectField is an object of several fields, sorted by name.
 	objectField []namedField
 	namedField  struct {
@@ -51,6 +59,17 @@ func (f valueField) eval(ctx context.Context, sandbox expression.Sandbox, roots 
 		return json.RawMessage("null"), nil
 	}
 	return f.Eval(ctx, sandbox, roots)
+}
+
+func (f objectOnly) eval(ctx context.Context, sandbox expression.Sandbox, roots expression.Roots) (json.RawMessage, error) {
+	raw, err := f.valueField.eval(ctx, sandbox, roots)
+	if err != nil {
+		return nil, err
+	}
+	if text := bytes.TrimSpace(raw); !bytes.HasPrefix(text, []byte("{")) && string(text) != "null" {
+		return nil, &expression.Failure{Code: expression.CodeResult, Detail: f.name + " is not an object"}
+	}
+	return raw, nil
 }
 
 func (f textField) eval(ctx context.Context, sandbox expression.Sandbox, roots expression.Roots) (json.RawMessage, error) {
@@ -191,13 +210,13 @@ func inputOf(s *mapdef.Step) evaluable {
 		}
 		return value(do.For)
 	case *mapdef.DoApproval:
-		return objectField{{"payload", value(do.Payload)}, {"title", text(do.Title)}}
+		return objectField{{"payload", objectOnly{valueField{do.Payload}, "payload"}}, {"title", text(do.Title)}}
 	case *mapdef.DoMap:
 		return value(do.Payload)
 	case *mapdef.DoRaise:
 		return objectField{{"detail", text(do.Detail)}, {"title", text(do.Title)}}
 	case *mapdef.DoEmit:
-		return value(do.Data)
+		return objectOnly{valueField{do.Data}, "data"}
 	case *mapdef.DoEscalate:
 		return text(do.Reason)
 	case *mapdef.DoReturn:

@@ -256,3 +256,45 @@ steps:
 	require.Equal(t, stepmachine.StatusCompleted, r.State.Status)
 	require.Equal(t, stepmachine.MaxEmitted, emitted)
 }
+
+// Only its text tells whether a stored value is an object. One that is known to be an object is passed on
+// as it is.
+func TestStoredDataOfAnEventIsCheckedToBeAnObject(t *testing.T) {
+	t.Parallel()
+	long := `"` + strings.Repeat("x", stepmachine.MaxInline) + `"`
+	const (
+		once = `{id: tell, type: emit, event: custom.x, data: "${steps.get.output}"}`
+		each = `{id: each, type: foreach, items: "${steps.get.output}", steps: [{id: tell, type: emit, event: custom.x, data: "${item}"}]}`
+		all  = `{id: tell, type: emit, event: custom.x, data: "${trigger_data}"}`
+	)
+	for name, c := range map[string]struct {
+		step, result string
+		status       stepmachine.Status
+		asks         int
+	}{
+		"an object":                 {once, `{"text":` + long + `}`, stepmachine.StatusCompleted, 1},
+		"a text":                    {once, long, stepmachine.StatusFailed, 1},
+		"an item of a stored array": {each, `[5,` + long + `]`, stepmachine.StatusFailed, 1},
+		"the payload":               {all, `1`, stepmachine.StatusCompleted, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one := fromYAML(t, "steps:\n  - {id: get, type: verb, verb: \"shop:get\"}\n  - "+c.step+"\n")
+			one.Trigger.Payload = json.RawMessage(`{"text":` + long + `}`)
+			one.Answers = []simulate.Answer{{Verb: "shop:get", Result: json.RawMessage(c.result)}}
+			asked := 0
+			r := run(t, one, simulate.Options{Store: true, See: func(_ string, _ stepmachine.Event, commands []stepmachine.Command) {
+				for _, command := range commands {
+					if _, is := command.(stepmachine.Evaluate); is {
+						asked++
+					}
+				}
+			}})
+			require.Equal(t, c.status, r.State.Status)
+			require.Equal(t, c.asks, asked)
+			if c.status == stepmachine.StatusFailed {
+				require.Equal(t, "EXPRESSION_RESULT", r.State.Ending.Error.Code)
+			}
+		})
+	}
+}

@@ -12,7 +12,8 @@ import (
 // only goes on with the same. A change of what a stored state leads to is a new version. The
 // old one then moves to a package of its own, for as long as executions have it. A mend of what no
 // execution can rely on keeps the version, as that of texts beyond 32 KiB did, which were taken
-// for empty ones, and that of numbers of calls that were lost where a block began again.
+// for empty ones, that of numbers of calls that were lost where a block began again, and that of
+// what events said and approvals showed that was no object.
 const Version = 1
 
 // Machine is one version of the step machine. All versions take the same events and return the
@@ -33,9 +34,10 @@ type Execution interface {
 	Encode() (json.RawMessage, error)
 	// Shown returns what the caller may know of the state.
 	Shown() Shown
-	// Unsettled and CanGoOn are about Again; see the functions of these names.
+	// Unsettled, CanGoOn and TakesEdit are about Again; see the functions of these names.
 	Unsettled() []StartVerb
 	CanGoOn(a Again) error
+	TakesEdit(a Again, id string) (at Ref, sure bool)
 }
 
 // Shown is what a caller may know of a state.
@@ -118,3 +120,5 @@ func (x *execution) Shown() Shown {
 func (x *execution) Unsettled() []StartVerb { return Unsettled(x.p, x.s) }
 
 func (x *execution) CanGoOn(a Again) error { return CanGoOn(x.p, x.s, a) }
+
+func (x *execution) TakesEdit(a Again, id string) (Ref, bool) { return x.p.TakesEdit(x.s, a, id) }

@@ -82,6 +82,11 @@ func (m *machine) await(t *Task, e *mapdef.EventWait, input Value) {
 	}
 	var correlate string
 	_ = json.Unmarshal(input.raw(), &correlate) // a text, by its evaluation
+	if correlate == "" && e.Correlate.Source() != "" {
+		// So would an empty one.
+		m.fail(t, NewError(expression.CodeResult, "correlate is empty"))
+		return
+	}
 	m.enter(t, phaseEvent)
 	t.Awaits = true
 	m.do(AwaitEvent{Ref: t.still(), Type: e.Type, Correlate: correlate, Since: m.since(t, e)})

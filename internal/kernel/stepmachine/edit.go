@@ -1,0 +1,80 @@
+package stepmachine
+
+import (
+	"encoding/json"
+	"strings"
+
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/mapdef"
+)
+
+// CheckEdit returns what is wrong with the input of an edit that CanGoOn lets pass, by the type of its
+// step. Paths begin at the input. What the schema of a verb says is left to the caller.
+func (p *Program) CheckEdit(id string, input json.RawMessage) (details []fault.Detail) {
+	for _, f := range p.ids[id].InputFaults(input) {
+		details = append(details, fault.Detail{Path: f.Path, Rule: f.Rule, Message: f.Message})
+	}
+	return details
+}
+
+// TakesEdit returns the place of the task that takes the edit of a step after Again, without its attempt.
+// sure is false where several may take it, or one of an iteration that has not begun: each of them has
+// another input of its own.
+func (p *Program) TakesEdit(s *State, a Again, id string) (at Ref, sure bool) {
+	step := p.ids[id]
+	at.Path = step.Pointer
+	loops := p.loopsAround(step)
+	if len(loops) == 0 {
+		return at, true
+	}
+	from, first := p.rewindable(s, a.FromStep)
+	if from == nil || a.FromStep == "" {
+		from = &Block{}
+	}
+	for _, loop := range loops {
+		if s.only(loop.Pointer+"/steps", from.Task) == nil {
+			return at, false
+		}
+	}
+	list := step.Pointer[:strings.LastIndexByte(step.Pointer, '/')]
+	b := s.only(list, from.Task)
+	if b == nil {
+		return at, false
+	}
+	pos := b.Pos
+	if b == from {
+		pos = first
+	}
+	for i := range pos {
+		if p.lists[list][i].ID == id {
+			return at, false // it is over in this iteration
+		}
+	}
+	at.Iteration = b.Iteration
+	return at, true
+}
+
+// only returns the one block of a list that goes on; nil where there is none, or several. dropped is the
+// step that begins again with all that is in it, nil for none.
+func (s *State) only(list string, dropped *Task) (only *Block) {
+	for _, b := range s.blocks {
+		switch {
+		case b.Path != list || b.owner.within(dropped):
+		case only != nil:
+			return nil
+		default:
+			only = b
+		}
+	}
+	return only
+}
+
+// loopsAround returns the loops that a step is in.
+func (p *Program) loopsAround(step *mapdef.Step) (loops []*mapdef.Step) {
+	for _, loop := range p.ids {
+		if kind := loop.Do.Type(); (kind == mapdef.TypeForeach || kind == mapdef.TypeWhile) && strings.HasPrefix(step.Pointer, loop.Pointer+"/steps/") {
+			loops = append(loops, loop)
+		}
+	}
+	return loops
+}
