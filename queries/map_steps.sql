@@ -22,3 +22,11 @@ SELECT m.step, array_agg(DISTINCT m.status)::text[] AS statuses FROM map_steps m
 -- name: MapStanding :one
 -- How an execution stands, for those who follow it.
 SELECT status, waiting_for, attempt, finished_at FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: MapStepInputs :many
+-- The inputs of the steps at these paths, and then those of these steps in all their iterations, the
+-- last ones first.
+SELECT path, step, input::text AS input FROM map_steps
+ WHERE tenant_id = @tenant_id AND execution = @execution AND input IS NOT NULL
+   AND (path = ANY (@paths::text[]) OR step = ANY (@steps::text[]))
+ ORDER BY path = ANY (@paths::text[]) DESC, seq DESC LIMIT @most;

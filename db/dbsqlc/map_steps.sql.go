@@ -127,6 +127,55 @@ func (q *Queries) MapStanding(ctx context.Context, db DBTX, arg MapStandingParam
 	return i, err
 }
 
+const MapStepInputs = `-- name: MapStepInputs :many
+SELECT path, step, input::text AS input FROM map_steps
+ WHERE tenant_id = $1 AND execution = $2 AND input IS NOT NULL
+   AND (path = ANY ($3::text[]) OR step = ANY ($4::text[]))
+ ORDER BY path = ANY ($3::text[]) DESC, seq DESC LIMIT $5
+`
+
+type MapStepInputsParams struct {
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Paths     []string
+	Steps     []string
+	Most      int32
+}
+
+type MapStepInputsRow struct {
+	Path  string
+	Step  string
+	Input string
+}
+
+// The inputs of the steps at these paths, and then those of these steps in all their iterations, the
+// last ones first.
+func (q *Queries) MapStepInputs(ctx context.Context, db DBTX, arg MapStepInputsParams) ([]MapStepInputsRow, error) {
+	rows, err := db.Query(ctx, MapStepInputs,
+		arg.TenantID,
+		arg.Execution,
+		arg.Paths,
+		arg.Steps,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []MapStepInputsRow{}
+	for rows.Next() {
+		var i MapStepInputsRow
+		if err := rows.Scan(&i.Path, &i.Step, &i.Input); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const MapStepStates = `-- name: MapStepStates :many
 SELECT m.step, array_agg(DISTINCT m.status)::text[] AS statuses FROM map_steps m
  WHERE m.tenant_id = $1 AND m.execution = $2

@@ -172,6 +172,7 @@ func TestApprovalStepNeedsItsQuorum(t *testing.T) {
 		// An edit asks again: the vote for what was there before does not count for it.
 		path, id = asks(t, tenant, steps, map[string]any{})
 		decide(t, second, id, "approve", nil)
+		require.Equal(t, "VALIDATION_ERROR", tenant.User.Decide(id, "approve", map[string]any{"edited_args": []int{2}}).Code(t))
 		edited := decide(t, tenant.User, id, "approve", map[string]any{"edited_args": map[string]any{"n": 2}})
 		require.Equal(t, id, *edited.EditedFrom)
 		require.Equal(t, "pending", edited.Status)

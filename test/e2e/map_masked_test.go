@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -21,13 +23,31 @@ func (c canariesOfMap) all() []string {
 	return []string{c.password, c.locker, c.note, c.diagnosis, c.token}
 }
 
+// boxes are the writes that a lockbox got.
+type boxes struct {
+	mu  sync.Mutex
+	set []string
+}
+
+func (b *boxes) all() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.set)
+}
+
 // lockbox is a provider that answers with secrets.
-func lockbox(t *testing.T, tenant *rig.Tenant, secret canariesOfMap) {
+func lockbox(t *testing.T, tenant *rig.Tenant, secret canariesOfMap) *boxes {
 	t.Helper()
+	var got boxes
 	answer, err := json.Marshal(map[string]string{"id": "1", "password": secret.password, "diagnosis": secret.diagnosis, "mood": "calm"})
 	require.NoError(t, err)
 	base := rig.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		if r.Method == http.MethodPut {
+			got.mu.Lock()
+			got.set = append(got.set, string(body))
+			got.mu.Unlock()
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
 	}))
@@ -41,6 +61,11 @@ func lockbox(t *testing.T, tenant *rig.Tenant, secret canariesOfMap) {
 	tenant.Connect(t, "lockbox", base, doc, "bearer", map[string]string{"token": secret.token})
 	masks := []map[string]string{{"verb": "lockbox:*", "path": "result.diagnosis"}, {"verb": "lockbox:get_box", "path": "result.mood"}, {"verb": "lockbox:set_box", "path": "args.note"}}
 	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPut, "/v1/governance/masking", map[string]any{"paths": masks}).Status)
+	return &got
+}
+
+func newCanaries() canariesOfMap {
+	return canariesOfMap{"password-" + uuid.NewString(), "locker-" + uuid.NewString(), "note-" + uuid.NewString(), "diagnosis-" + uuid.NewString(), "token-" + uuid.NewString()}
 }
 
 const (
@@ -57,7 +82,7 @@ func TestStepsOfAMapAreShownMasked(t *testing.T) {
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
 		tenant := newTenant(s)
-		secret := canariesOfMap{"password-" + uuid.NewString(), "locker-" + uuid.NewString(), "note-" + uuid.NewString(), "diagnosis-" + uuid.NewString(), "token-" + uuid.NewString()}
+		secret := newCanaries()
 		lockbox(t, tenant, secret)
 		trigger := publish(t, tenant, "Has secrets", `[
 			{"id":"seen","type":"verb","verb":"lockbox:get_box","args":{"id":"1"}},
@@ -135,7 +160,7 @@ func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
 		tenant := newTenant(s)
-		secret := canariesOfMap{"password-" + uuid.NewString(), "locker-" + uuid.NewString(), "note-" + uuid.NewString(), "diagnosis-" + uuid.NewString(), "token-" + uuid.NewString()}
+		secret := newCanaries()
 		lockbox(t, tenant, secret)
 		second, _ := tenant.User.NewUser(t, rig.Address(), "approver")
 		trigger := publish(t, tenant, "Asks with a secret", `[
@@ -162,6 +187,91 @@ func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
 		for _, of := range []string{"/v1/events", path + "/events", "/v1/audit", "/v1/approvals"} {
 			require.NotContains(t, string(tenant.User.Do(http.MethodGet, of, nil).Body), secret.token, of)
 		}
+	})
+}
+
+// What the editor of an input could not see stays as it was where they leave it out.
+func TestEditOfARetryKeepsMaskedValuesThatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant, secret := newTenant(s), newCanaries()
+		got := lockbox(t, tenant, secret)
+		blockBoxOne(t, tenant)
+		trigger := publish(t, tenant, "Fails with secrets", `[
+			{"id":"all","type":"transform","expr":{"n":1,"password":"${trigger_data.password}","with":"${trigger_data.token}"}},
+			{"id":"made","type":"verb","verb":"lockbox:set_box","args":{"id":"${trigger_data.id}","password":"${trigger_data.password}","locker":"${trigger_data.locker}","note":"${trigger_data.note}"}},
+			{"id":"end","type":"transform","expr":"${steps.all.output}"}]`)
+		body := map[string]any{"session_id": uuid.NewString(), "payload": map[string]any{
+			"id": "1", "password": secret.password, "locker": secret.locker, "note": secret.note, "token": secret.token,
+		}}
+		path := failed(t, tenant, trigger, body)
+		var shown shownMap
+		tenant.User.Do(http.MethodGet, path, nil).Data(t, &shown)
+		require.JSONEq(t, maskedArgs, string(shown.step("made").Input))
+		require.JSONEq(t, `{"n":1,"password":"[masked]","with":"[masked]"}`, string(shown.step("all").Input))
+		retry := func(body any) rig.Answer {
+			return tenant.User.Do(http.MethodPost, path+"/retry", body, "Prefer: wait=60")
+		}
+		refused := requireCode(t, retry(edits("made", map[string]any{"id": "2", "password": "[masked]", "note": "[masked]"})), http.StatusUnprocessableEntity, "INVALID_ARGS")
+		require.Contains(t, string(refused.Error.Details), `"/edits/made/password"`)
+		require.Contains(t, string(refused.Error.Details), `"/edits/made/note"`)
+
+		done := mapExecutionOf(t, retry(map[string]any{"from_step": "all", "edits": map[string]any{
+			"all": map[string]any{"n": 2}, "made": map[string]any{"id": "2", "note": "set again"},
+		}}), http.StatusOK)
+		require.Equal(t, "completed", done.Status, "%+v", done.Error)
+		require.Len(t, got.all(), 1)
+		require.JSONEq(t, `{"id":"2","password":"`+secret.password+`","locker":"`+secret.locker+`","note":"set again"}`, got.all()[0])
+		require.JSONEq(t, `{"id":"2","password":"[masked]","locker":"[masked]","note":"[masked]"}`, string(secret.in(t, tenant.User, path).step("made").Input))
+		repeat := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body), http.StatusOK)
+		require.JSONEq(t, `{"n":2,"password":"`+secret.password+`","with":"`+secret.token+`"}`, string(repeat.Output))
+		trail := tenant.User.Do(http.MethodGet, "/v1/audit?action=map.retried", nil)
+		require.Contains(t, string(trail.Body), `"locker":"[masked]"`)
+		for _, canary := range secret.all() {
+			require.NotContains(t, string(trail.Body), canary)
+		}
+	})
+}
+
+// Iterations have values of their own. An edit keeps those of the iteration that it is for, and of no other.
+func TestEditOfARetryKeepsMaskedValuesOfItsOwnIteration(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant, secret := newTenant(s), newCanaries()
+		got := lockbox(t, tenant, secret)
+		blockBoxOne(t, tenant)
+		failing := func(mode string, items ...map[string]string) func(edit any) rig.Answer {
+			trigger := publish(t, tenant, "Loops with secrets: "+mode, `[{"id":"each","type":"foreach","mode":"`+mode+`","items":"${trigger_data.items}","steps":[
+				{"id":"made","type":"verb","verb":"lockbox:set_box","args":"${item}"}]}]`)
+			path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"items": items}})
+			return func(edit any) rig.Answer {
+				return tenant.User.Do(http.MethodPost, path+"/retry", edits("made", edit), "Prefer: wait=60")
+			}
+		}
+		retry := failing("seq", map[string]string{"id": "0", "note": "of the first"}, map[string]string{"id": "1", "note": "of the second"})
+		done := mapExecutionOf(t, retry(map[string]any{"id": "2"}), http.StatusOK)
+		require.Equal(t, "completed", done.Status, "%+v", done.Error)
+		require.Len(t, got.all(), 2)
+		require.JSONEq(t, `{"id":"2","note":"of the second"}`, got.all()[1])
+
+		retry = failing("parallel", map[string]string{"id": "1", "note": "of the first"}, map[string]string{"id": "1", "note": "of the second"})
+		refused := requireCode(t, retry(map[string]any{"id": "3"}), http.StatusUnprocessableEntity, "INVALID_ARGS")
+		require.Contains(t, string(refused.Error.Details), `"rule":"masked"`)
+		require.Contains(t, string(refused.Error.Details), `"/edits/made"`)
+		require.Len(t, got.all(), 2)
+		// A whole edit is for any of them. The other one is blocked again.
+		require.Equal(t, "failed", mapExecutionOf(t, retry(map[string]any{"id": "3", "note": "set"}), http.StatusOK).Status)
+	})
+}
+
+// blockBoxOne has a policy block the writes to one box.
+func blockBoxOne(t *testing.T, tenant *rig.Tenant) {
+	t.Helper()
+	tenant.User.NewPolicy(t, map[string]any{
+		"name": "closed", "verbMatchers": []any{map[string]any{"verb": "lockbox:set_box"}}, "action": map[string]any{"type": "block"},
+		"conditions": []any{map[string]any{"field": "args.id", "operator": "equals", "value": "1"}},
 	})
 }
 

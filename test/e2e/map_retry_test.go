@@ -95,6 +95,76 @@ func TestFailedMapGoesOnFromItsFailedStep(t *testing.T) {
 	})
 }
 
+// An edit takes the place of what a definition says, so it has to be what a definition may say there.
+func TestEditOfARetryFitsTheTypeOfItsStep(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant := newTenant(s)
+		inner := mapID(publish(t, tenant, "Within", `[{"id":"in","type":"transform","expr":"${trigger_data.n}"}]`))
+		trigger := publish(t, tenant, "Has steps of many types", `[
+			{"id":"check","type":"validate","value":"${trigger_data.ready}","schema":{"const":true}},
+			{"id":"tell","type":"emit","event":"custom.told","data":{"n":1}},
+			{"id":"look","type":"escalate","reason":"Look"},
+			{"id":"other","type":"map","map_id":"`+inner+`","payload":{"n":1}},
+			{"id":"each","type":"foreach","items":[1],"steps":[{"id":"one","type":"transform","expr":"${item}"}]},
+			{"id":"pause","type":"wait","for":"1h"},
+			{"id":"until","type":"wait","until":"2099-01-01T00:00:00Z"},
+			{"id":"event","type":"wait","skip_if":"${true}","event":{"type":"custom.never","correlate":"o-1"}},
+			{"id":"ask","type":"approval","skip_if":"${true}","title":"Go?","payload":{"n":1}},
+			{"id":"no","type":"raise","skip_if":"${true}","error":{"code":"NO"}},
+			{"id":"label","type":"classify","skip_if":"${true}","input":"text","labels":["a","b"]},
+			{"id":"why","type":"reason","skip_if":"${true}","question":"Why?"},
+			{"id":"keep","type":"set","assign":{"n":1}},
+			{"id":"all","type":"transform","expr":["${steps.other.output}","${steps.each.output}"]}]`)
+		path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"ready": false}})
+		retry := func(body any) rig.Answer {
+			return tenant.User.Do(http.MethodPost, path+"/retry", body, "Prefer: wait=60")
+		}
+		type object = map[string]any
+		for step, wrong := range map[string][]struct {
+			input      any
+			path, rule string
+		}{
+			"tell":  {{"text", "", "type"}, {nil, "", "type"}, {[]int{1}, "", "type"}},
+			"look":  {{object{"reason": "Look"}, "", "type"}, {"", "", "minLength"}},
+			"other": {{[]int{1}, "", "type"}, {5, "", "type"}},
+			"each":  {{object{"0": 1}, "", "type"}},
+			"pause": {{"soon", "", "duration"}, {300, "", "type"}},
+			"until": {{"1h", "", "format"}},
+			"event": {{object{}, "", "type"}},
+			"ask":   {{object{"title": "Go?", "payload": []int{1}}, "/payload", "type"}, {object{"payload": object{}}, "/title", "required"}, {"Go?", "", "type"}},
+			"no":    {{object{"detail": 5}, "/detail", "type"}, {"No", "", "type"}},
+			"label": {{"text", "", "type"}, {object{"text": "x"}, "/input", "required"}},
+			"why":   {{object{"question": object{}}, "/question", "type"}},
+		} {
+			for _, one := range wrong {
+				refused := requireCode(t, retry(edits(step, one.input)), http.StatusUnprocessableEntity, "INVALID_ARGS")
+				var details []struct{ Path, Rule, Message string }
+				require.NoError(t, json.Unmarshal(refused.Error.Details, &details))
+				require.Equal(t, "/edits/"+step+one.path, details[0].Path, "%v", one.input)
+				require.Equal(t, one.rule, details[0].Rule, "%s: %v", step, one.input)
+				require.NotEmpty(t, details[0].Message)
+			}
+		}
+		requireCode(t, retry(edits("keep", object{"n": 2})), http.StatusBadRequest, "VALIDATION_ERROR")
+
+		done := mapExecutionOf(t, retry(object{"edits": object{
+			"check": true, "tell": object{"n": 2}, "look": "Look at that", "other": object{"n": 2}, "each": []int{3, 4}, "pause": "1ms", "until": "2020-01-01T00:00:00Z",
+		}}), http.StatusOK)
+		require.Equal(t, "completed", done.Status, "%+v", done.Error)
+		require.JSONEq(t, `[2,[3,4]]`, string(done.Output))
+		var told []struct{ Data, Reason json.RawMessage }
+		rig.Until(t, arriveLimit, "both events are listed", func() bool {
+			tenant.User.Do(http.MethodGet, "/v1/events?type=custom.told,escalation.created&execution_id="+done.ExecutionID, nil).Data(t, &told)
+			return len(told) == 2
+		})
+		said := string(told[0].Data) + string(told[0].Reason) + string(told[1].Data) + string(told[1].Reason)
+		require.Contains(t, said, `{"n":2}`)
+		require.Contains(t, said, `"Look at that"`)
+	})
+}
+
 func edits(step string, input any) map[string]any {
 	return map[string]any{"edits": map[string]any{step: input}}
 }

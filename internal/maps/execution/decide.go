@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,9 +22,12 @@ import (
 	"agentruntime/internal/record/event"
 )
 
-// SealEdit implements desk.Subjects: what people decide about can be replaced as a whole. A masked
-// place that is left out keeps its value.
+// SealEdit implements desk.Subjects: what people decide about can be replaced as a whole, by an object as
+// it is one. A masked place that is left out keeps its value.
 func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subject string, args json.RawMessage) (string, error) {
+	if trimmed := bytes.TrimSpace(args); len(trimmed) == 0 || trimmed[0] != '{' {
+		return "", fault.Invalid("/edited_args", "type", "edited_args is an object.")
+	}
 	e, l, err := s.ofSubject(ctx, tenant, subject)
 	if err != nil {
 		return "", err

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -16,8 +16,6 @@ import (
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/idempotency"
@@ -55,7 +53,7 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: %w", err)
 	}
-	again, err := s.again(ctx, key, e, r)
+	again, err := s.again(ctx, key, e, &r)
 	if err != nil {
 		return Execution{}, err
 	}
@@ -124,8 +122,9 @@ func (s *Service) placeAgain(ctx context.Context, key *datakey.Key, e Execution)
 	return s.placeOf(ctx, key, v, payload, e)
 }
 
-// again returns the event that takes the execution up again.
-func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r Retry) (stepmachine.Again, error) {
+// again returns the event that takes the execution up again. It completes the edits with what their
+// editor could not see and has left out.
+func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r *Retry) (stepmachine.Again, error) {
 	again := stepmachine.Again{FromStep: r.FromStep}
 	switch {
 	case e.ErasedAt != nil:
@@ -148,83 +147,20 @@ func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r Re
 	if left == nil {
 		return again, fault.New(fault.CodeConflict, "This execution does not go on: another attempt does already, or its output or its state is too large.")
 	}
-	for id, input := range r.Edits {
-		again.Edits = append(again.Edits, stepmachine.Named{Name: id, Value: stepmachine.Of(input)})
+	for _, id := range slices.Sorted(maps.Keys(r.Edits)) {
+		again.Edits = append(again.Edits, stepmachine.Named{Name: id})
 	}
-	slices.SortFunc(again.Edits, func(a, b stepmachine.Named) int { return strings.Compare(a.Name, b.Name) })
 	if err := left.CanGoOn(again); err != nil {
 		return again, err
 	}
-	return again, s.checkEdits(ctx, e, v.Program.Definition(), r.Edits)
-}
-
-// checkEdits refuses edits with INVALID_ARGS. An edit is a value, not a template: a text that looks
-// like an expression would otherwise be sent as it is written.
-func (s *Service) checkEdits(ctx context.Context, e Execution, d *mapdef.Definition, edits map[string]json.RawMessage) error {
-	f := fault.New(fault.CodeInvalidArgs, "An edited input does not fit its step.")
-	verbs := verbsOf(d)
-	for id, input := range edits {
-		at := "/edits/" + fault.PointerToken(id)
-		_, places, err := redact.Restore(json.RawMessage("null"), json.RawMessage("null"), input)
-		if err != nil {
-			return fmt.Errorf("execution: edit of %s: %w", id, err)
-		}
-		for _, place := range places {
-			f.Details = append(f.Details, fault.Detail{Path: at + place, Rule: "placeholder", Message: "is a placeholder of a masked value. Set the value itself"})
-		}
-		if strings.Contains(string(input), "${") {
-			f.Details = append(f.Details, fault.Detail{Path: at, Rule: "expression", Message: "has an expression. An edit is a value, and is used as it is written"})
-		}
-		verb, calls := verbs[id]
-		if !calls {
-			continue
-		}
-		wrong, err := s.d.Arguments.Check(ctx, e.TenantID, verb, input)
-		if fault.HasCode(err, fault.CodeVerbNotFound) {
-			wrong, err = []fault.Detail{{Path: "/args", Rule: "unknown_verb", Message: "the tenant has no verb " + verb}}, nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, w := range wrong {
-			w.Path = at + strings.TrimPrefix(w.Path, "/args")
-			f.Details = append(f.Details, w)
-		}
+	edits := editing{s: s, e: head(row), p: v.Program, left: left, again: again, sent: r.Edits}
+	if r.Edits, err = edits.restored(ctx, key); err != nil {
+		return again, err
 	}
-	if len(f.Details) == 0 {
-		return nil
+	for i, edit := range again.Edits {
+		again.Edits[i].Value = stepmachine.Of(r.Edits[edit.Name])
 	}
-	slices.SortFunc(f.Details, func(a, b fault.Detail) int { return strings.Compare(a.Path+a.Rule, b.Path+b.Rule) })
-	return f
-}
-
-// storeEdit stores an edit apart that is too large for the state.
-func (s *Service) storeEdit(b *db.Batch, key *datakey.Key, e Execution, v *stepmachine.Value, step string) {
-	if len(v.JSON) <= stepmachine.MaxInline {
-		return
-	}
-	name := fmt.Sprintf("edit:%d:%s", e.Attempt+1, step)
-	s.queueValue(b, key, e, name, *v)
-	*v = Reference(name, v.JSON, nil)
-}
-
-// retryDetails is what the audit record has of a retry. Values are masked.
-func (s *Service) retryDetails(ctx context.Context, e Execution, attempt int32, r Retry) (map[string]any, error) {
-	details := map[string]any{"attempt": attempt}
-	if r.FromStep != "" {
-		details["from_step"] = r.FromStep
-	}
-	if len(r.Edits) == 0 {
-		return details, nil
-	}
-	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
-	if err != nil {
-		return nil, err
-	}
-	if details["edits"], err = s.maskEdits(ctx, e, v.Program.Definition(), r.Edits); err != nil {
-		return nil, err
-	}
-	return details, nil
+	return again, nil
 }
 
 // machineOf returns the machine that an execution runs on. The error is SERVICE_UNAVAILABLE where another
