@@ -18,40 +18,28 @@ func (p *Program) CheckEdit(id string, input json.RawMessage) (details []fault.D
 }
 
 // TakesEdit returns the place of the task that takes the edit of a step after Again, without its attempt.
-// sure is false where several may take it, or one of an iteration that has not begun: each of them has
-// another input of its own.
+// sure is false for a step in a loop, but for the one that begins again with the input that it has: several
+// iterations may take the edit, or one that has not begun, and each has an input of its own.
 func (p *Program) TakesEdit(s *State, a Again, id string) (at Ref, sure bool) {
 	step := p.ids[id]
-	at.Path = step.Pointer
 	loops := p.loopsAround(step)
 	if len(loops) == 0 {
-		return at, true
+		return Ref{Path: step.Pointer}, true
 	}
-	from, first := p.rewindable(s, a.FromStep)
-	if from == nil || a.FromStep == "" {
-		from = &Block{}
+	var dropped *Task
+	if b, _ := p.rewindable(s, a.FromStep); b != nil && a.FromStep != "" {
+		dropped = b.Task
 	}
 	for _, loop := range loops {
-		if s.only(loop.Pointer+"/steps", from.Task) == nil {
+		if s.only(loop.Pointer+"/steps", dropped) == nil {
 			return at, false
 		}
 	}
-	list := step.Pointer[:strings.LastIndexByte(step.Pointer, '/')]
-	b := s.only(list, from.Task)
-	if b == nil {
+	b := s.only(step.Pointer[:strings.LastIndexByte(step.Pointer, '/')], dropped)
+	if b == nil || b.Task == nil || b.Task.Path != step.Pointer || b.Task.Input == nil {
 		return at, false
 	}
-	pos := b.Pos
-	if b == from {
-		pos = first
-	}
-	for i := range pos {
-		if p.lists[list][i].ID == id {
-			return at, false // it is over in this iteration
-		}
-	}
-	at.Iteration = b.Iteration
-	return at, true
+	return b.Task.still(), true
 }
 
 // only returns the one block of a list that goes on; nil where there is none, or several. dropped is the

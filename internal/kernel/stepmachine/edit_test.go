@@ -43,10 +43,10 @@ steps:
 	}{
 		{"the failed step", "seq", "b", "", second + "0@1"},
 		{"the failed step, named", "seq", "b", "b", second + "0@1"},
-		{"one after it", "seq", "c", "", second + "1@1"},
+		{"one after it", "seq", "c", "", ""},
 		{"one that is over in the iteration", "seq", "a", "", ""},
-		{"one that begins again in the iteration", "seq", "a", "a", "/steps/0/steps/0@1"},
-		{"one within a block that begins again", "seq", "b", "a", ""},
+		{"one that begins again in the iteration", "seq", "a", "a", ""},
+		{"the failed step in a block that begins again", "seq", "b", "s", ""},
 		{"one in a loop that begins again", "seq", "b", "each", ""},
 		{"one in a loop that has not begun", "seq", "d", "", ""},
 		{"one in no loop", "seq", "later", "", "/steps/1"},
