@@ -143,6 +143,30 @@ func TestMapFailsWithTheErrorOfItsStep(t *testing.T) {
 }
 
 // A call that is refused before its claim carries what the steps before it have done.
+// The definition says nothing about what an expression makes. Its step does.
+func TestExpressionThatMakesNoObjectFailsItsStep(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, sharedDev().For(t))
+	inner := mapID(publish(t, tenant, "Takes an object", `[{"id":"in","type":"transform","expr":1}]`))
+	for name, c := range map[string]struct{ step, code string }{
+		"arguments": {`"type":"verb","verb":"gate:create_thing","args":"${trigger_data.x}"`, "INVALID_ARGS"},
+		"payload":   {`"type":"map","map_id":"` + inner + `","payload":"${trigger_data.x}"`, "INVALID_ARGS"},
+		"event":     {`"type":"emit","event":"custom.made","data":"${trigger_data.x}"`, "EXPRESSION_RESULT"},
+		"question":  {`"type":"approval","title":"Go?","payload":"${trigger_data.x}"`, "EXPRESSION_RESULT"},
+		"items":     {`"type":"foreach","items":"${{a: trigger_data.x}}","steps":[]`, "EXPRESSION_RESULT"},
+		"wait":      {`"type":"wait","for":"${trigger_data.x}"`, "EXPRESSION_RESULT"},
+	} {
+		trigger := publish(t, tenant, "Makes no object: "+name, `[{"id":"s",`+c.step+`}]`)
+		for _, x := range []any{5, "text", []int{1}} {
+			a := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{"x": x}}, "Prefer: wait=60")
+			e := requireCode(t, a, http.StatusUnprocessableEntity, "MAP_FAILED")
+			require.Contains(t, string(e.Error.Details), c.code, "%s: %v", name, x)
+			require.Contains(t, string(e.Error.Details), `"/steps/0"`)
+		}
+	}
+	require.Empty(t, g.all())
+}
+
 func TestRefusedCallLosesNoStep(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
