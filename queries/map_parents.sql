@@ -14,9 +14,9 @@ UPDATE map_executions SET awaited = true, chain = @chain::json, caller_workflow 
 
 -- name: MoveMapCaller :exec
 -- The message whose workflow hears of an execution from now on, and for which counts what that uses.
-UPDATE map_executions SET caller_workflow = @workflow::text, chain = @chain::json, tainted = tainted OR @tainted
+UPDATE map_executions SET caller_workflow = @workflow::text, chain = @chain::json, tainted = tainted OR @tainted, metadata = @metadata::json
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: CallerOfMap :one
 -- What changes of an execution when another message of its session goes on with it.
-SELECT chain, tainted FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+SELECT chain, tainted, metadata FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;

@@ -12,7 +12,7 @@ import (
 )
 
 const CallerOfMap = `-- name: CallerOfMap :one
-SELECT chain, tainted FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT chain, tainted, metadata FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type CallerOfMapParams struct {
@@ -21,15 +21,16 @@ type CallerOfMapParams struct {
 }
 
 type CallerOfMapRow struct {
-	Chain   []byte
-	Tainted bool
+	Chain    []byte
+	Tainted  bool
+	Metadata []byte
 }
 
 // What changes of an execution when another message of its session goes on with it.
 func (q *Queries) CallerOfMap(ctx context.Context, db DBTX, arg CallerOfMapParams) (CallerOfMapRow, error) {
 	row := db.QueryRow(ctx, CallerOfMap, arg.TenantID, arg.ID)
 	var i CallerOfMapRow
-	err := row.Scan(&i.Chain, &i.Tainted)
+	err := row.Scan(&i.Chain, &i.Tainted, &i.Metadata)
 	return i, err
 }
 
@@ -126,14 +127,15 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 }
 
 const MoveMapCaller = `-- name: MoveMapCaller :exec
-UPDATE map_executions SET caller_workflow = $1::text, chain = $2::json, tainted = tainted OR $3
- WHERE tenant_id = $4 AND id = $5
+UPDATE map_executions SET caller_workflow = $1::text, chain = $2::json, tainted = tainted OR $3, metadata = $4::json
+ WHERE tenant_id = $5 AND id = $6
 `
 
 type MoveMapCallerParams struct {
 	Workflow string
 	Chain    []byte
 	Tainted  bool
+	Metadata []byte
 	TenantID uuid.UUID
 	ID       uuid.UUID
 }
@@ -144,6 +146,7 @@ func (q *Queries) MoveMapCaller(ctx context.Context, db DBTX, arg MoveMapCallerP
 		arg.Workflow,
 		arg.Chain,
 		arg.Tainted,
+		arg.Metadata,
 		arg.TenantID,
 		arg.ID,
 	)

@@ -119,6 +119,10 @@ func (m Masks) Paths(part Part, name verb.Name) [][]string {
 			paths = append(paths, []string{redact.AnyName})
 		case to == part:
 			paths = append(paths, names)
+			if part == PartMetadata {
+				// Of the calls of agents and Maps, what the caller has written is a member of it.
+				paths = append(paths, append([]string{governance.MessageMember}, names...))
+			}
 		}
 	}
 	return paths

@@ -53,7 +53,7 @@ func readForOf(r Run) readFor {
 // customer, and what the tenant's own secrets were compared with, are of one call.
 func (s *Service) keepRead(c Claimed) {
 	r := c.Run
-	if c.read == nil || len(c.read) > readMost || r.about().CustomerID != nil || len(s.d.Targets.Digests(r.key, r.Args)) > 0 {
+	if c.read == nil || len(c.read) > readMost || r.about().Named() != nil || len(s.d.Targets.Digests(r.key, r.Args)) > 0 {
 		return
 	}
 	s.carried.reads.Add(readForOf(r), lastRead{read: c.read, at: s.d.Now()})
@@ -73,7 +73,7 @@ func (c claimPlan) planned(now time.Time) Run {
 // foresee judges the step before its claim. known is false where it takes the usual way.
 func (s *Service) foresee(ctx context.Context, r Run) (p prepared, call Call, known bool) {
 	last, has := s.carried.reads.Get(readForOf(r))
-	if !has || r.DryRun || s.d.Now().Sub(last.at) > readKept || r.about().CustomerID != nil || len(s.d.Targets.Digests(r.key, r.Args)) > 0 {
+	if !has || r.DryRun || s.d.Now().Sub(last.at) > readKept || r.about().Named() != nil || len(s.d.Targets.Digests(r.key, r.Args)) > 0 {
 		return p, nil, false
 	}
 	t, err := s.d.Targets.TargetRead(ctx, r.TenantID, r.Verb, r.account(), r.Args, last.read)

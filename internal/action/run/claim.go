@@ -274,7 +274,7 @@ func (s *Service) claimPlanned(ctx context.Context, plan claimPlan, also func(*d
 		// The run is governed in this process within milliseconds.
 		p.Ask, p.Digests = true, s.d.Targets.Digests(key, req.Args)
 		r := Run{Origin: call.Origin, Metadata: req.Metadata}
-		p.Customer, p.Credential = r.about().CustomerID, r.credential()
+		p.Customer, p.Credential = r.about().Named(), r.credential()
 	}
 	claimed, r, err := s.claimRow(ctx, key, call, req.Args, p, also)
 	if err != nil {

@@ -24,7 +24,7 @@ func (r Run) emit(b *db.Batch, body event.Body, causes ...event.Cause) {
 
 func (r Run) eventAbout() event.About {
 	about, context := event.About{ExecutionID: r.ExecutionID, SessionID: db.Text(r.SessionID)}, r.about()
-	about.CustomerID, about.AgentID = db.Text(context.CustomerID), db.Text(context.AgentID)
+	about.CustomerID, about.AgentID = db.Text(context.Named()), db.Text(context.AgentID)
 	return about
 }
 

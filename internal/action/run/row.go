@@ -180,7 +180,7 @@ func (r Run) about() governance.Context {
 
 // account returns in whose name the call is made.
 func (r Run) account() Account {
-	return Account{Customer: db.Text(r.about().CustomerID), Credential: r.credential()}
+	return Account{Customer: db.Text(r.about().Named()), Credential: r.credential()}
 }
 
 // credential returns the credential that the step of a Map names; nil where it names none. Metadata

@@ -24,26 +24,78 @@ func (m Made) Context() Context {
 		c.SessionID, c.KeyID, c.DryRun, c.Metadata, c.Now = m.SessionID, m.KeyID, &m.DryRun, m.Metadata, m.Now
 		return c
 	}
-	var written struct {
-		Tainted    *bool           `json:"tainted"`
-		CustomerID *string         `json:"customer_id"`
-		SessionID  *string         `json:"session_id"`
-		Agent      json.RawMessage `json:"agent"`
-		Message    json.RawMessage `json:"message"` // what the caller has written about the message
-	}
-	_ = json.Unmarshal(m.Metadata, &written) // what does not fit stays absent
+	written := readOwn(m.Metadata)
 	c := Context{
-		AgentID: m.AgentID, CustomerID: m.CustomerID, SessionID: m.SessionID, KeyID: m.KeyID, DryRun: &m.DryRun, Now: m.Now,
+		AgentID: m.AgentID, SessionID: m.SessionID, KeyID: m.KeyID, DryRun: &m.DryRun, Now: m.Now,
 		Tainted: written.Tainted, Agent: written.Agent, Metadata: written.Message,
 	}
 	if c.SessionID == nil {
 		c.SessionID = written.SessionID
 	}
-	if c.CustomerID == nil {
-		// The metadata has the name by which the trigger's caller knows the customer.
-		c.CustomerID = written.CustomerID
+	known := m.CustomerID
+	if known == nil {
+		known = written.CustomerID
+	}
+	if c.CustomerID = known; written.Customer != nil {
+		c.CustomerID, c.CustomerRef = written.Customer, known
 	}
 	return c
+}
+
+// ownMetadata is the metadata that the service writes of a call that an agent or a Map of ours makes.
+type ownMetadata struct {
+	Tainted *bool `json:"tainted"`
+	// CustomerID names the customer: the id of their record where an agent has led to the call, otherwise
+	// what the caller of the trigger has written.
+	CustomerID *string         `json:"customer_id"`
+	SessionID  *string         `json:"session_id"`
+	Agent      json.RawMessage `json:"agent"`
+	// Message and Customer are the Words of the caller. They are members of their own, so that a caller
+	// cannot write the others.
+	Message  json.RawMessage `json:"message"`
+	Customer *string         `json:"customer"`
+}
+
+// readOwn reads such metadata. What does not fit stays absent.
+func readOwn(metadata json.RawMessage) (written ownMetadata) {
+	_ = json.Unmarshal(metadata, &written) // see above
+	return written
+}
+
+// Words are what the caller has written about the message, the goal or the trigger of a Map that has led
+// to a call. Conditions see them, whichever part of the service makes the call.
+type Words struct {
+	// Metadata is an object; nil for none.
+	Metadata json.RawMessage
+	// Customer is the customer_id of a message or a goal, "" for none. That of a trigger is in the
+	// customer_id of what it leads to.
+	Customer string
+}
+
+// WordsOf returns the words of the caller in the metadata of a call or of an execution. own: the service
+// has written that metadata.
+func WordsOf(own bool, metadata json.RawMessage) (w Words) {
+	if !own {
+		return Words{Metadata: metadata}
+	}
+	written := readOwn(metadata)
+	if w.Metadata = written.Message; written.Customer != nil {
+		w.Customer = *written.Customer
+	}
+	return w
+}
+
+// MessageMember is the member of metadata that the service writes which has Words.Metadata.
+const MessageMember = "message"
+
+// Write adds the words to metadata that the service writes.
+func (w Words) Write(about map[string]any) {
+	if text := string(w.Metadata); text != "" && text != "{}" && text != "null" {
+		about[MessageMember] = w.Metadata
+	}
+	if w.Customer != "" {
+		about["customer"] = w.Customer
+	}
 }
 
 // ContextOf returns for whom a call is made, by its metadata: agent_id and customer_id,

@@ -229,8 +229,12 @@ const MaxRequirements = 100
 // Context is what conditions can ask about a call besides its arguments. Absent fields are
 // null in conditions.
 type Context struct {
-	AgentID    *string
+	AgentID *string
+	// CustomerID is the text by which the caller names the customer.
 	CustomerID *string
+	// CustomerRef names the same customer where the service knows them better: by the id of their record.
+	// nil where CustomerID is all that is known.
+	CustomerRef *string
 	// Customer is the record of the customer that CustomerID names: an object with id,
 	// external_id, tags and metadata; nil where the tenant has no such customer.
 	Customer json.RawMessage
@@ -257,6 +261,14 @@ type Context struct {
 	LookupsLater bool
 	// LookupsNow is a policy that LookupsLater does not apply to; zero for none.
 	LookupsNow uuid.UUID
+}
+
+// Named returns the text by which the record of the customer is found; nil where the call names none.
+func (c Context) Named() *string {
+	if c.CustomerRef != nil {
+		return c.CustomerRef
+	}
+	return c.CustomerID
 }
 
 // Match is a policy that matched a call, in either mode.

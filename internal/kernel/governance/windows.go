@@ -144,6 +144,9 @@ func (w *Windows) add(e *evaluation, one *window, name []byte) *WindowUse {
 	u := WindowUse{ID: one.id, Counts: one.counts(&e.call, name)}
 	u.Value, u.reason = one.by.single(e)
 	if one.by.name == fieldCustomerID {
+		if ref := e.call.Context.CustomerRef; ref != nil {
+			u.Value = textIdentity([]byte(*ref)) // a record keeps its id, and may lose other names
+		}
 		u.Also = otherNames(&e.call.Context)
 	}
 	if u.Counts && u.reason == whyJudged {
@@ -154,10 +157,11 @@ func (w *Windows) add(e *evaluation, one *window, name []byte) *WindowUse {
 }
 
 // otherNames returns the values of the texts by which earlier calls may have named the customer of the
-// call. A call is counted by its own text. So nothing has to move where a customer is created or merged.
+// call. A call is counted by Context.Named. So nothing has to move where a customer is created or merged.
 func otherNames(c *Context) (also [][]byte) {
+	counted := c.Named()
 	for _, name := range c.CustomerNames {
-		if c.CustomerID != nil && name != *c.CustomerID {
+		if counted != nil && name != *counted {
 			also = append(also, textIdentity([]byte(name)))
 		}
 	}

@@ -359,6 +359,23 @@ func TestWindowOfACustomerAsksForAllTheirNames(t *testing.T) {
 	require.Empty(t, lock(a[1]))
 }
 
+// A call of an agent is counted by the id of the customer's record, whatever text has named them.
+func TestWindowOfACustomerCountsByTheirRecord(t *testing.T) {
+	t.Parallel()
+	set := governance.Compile(1, []governance.Policy{policy("p", block, windowed(perCustomer, "greater", "1"))})
+	at := func(named, ref string, names ...string) governance.WindowUse {
+		c := governance.Call{Verb: verb.Name{Provider: "shop", Verb: "refund"}, Args: json.RawMessage(`{"amount":1}`), Context: governance.Context{CustomerID: &named, CustomerNames: names}}
+		if ref != "" {
+			c.Context.CustomerRef = &ref
+		}
+		return set.Windows(c).Uses[0]
+	}
+	byText, byID := at("ann", "", "ann", "id"), at("ann", "id", "ann", "id")
+	require.Equal(t, at("id", "").Value, byID.Value)
+	require.Equal(t, [][]byte{byText.Value}, byID.Also)
+	require.Equal(t, [][]byte{byID.Value}, byText.Also)
+}
+
 // A caller, or a model, reads in the reason what is missing, and whether to try again.
 func TestReasonOfABlockSaysWhatTheDecisionDependsOn(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,7 @@ func (s *Service) head(ctx context.Context, ref flow.MapRef) (Execution, error) 
 			return Execution{}, fmt.Errorf("execution: its message: %w", err)
 		}
 		e.takeChain(caller.Chain)
-		e.Tainted = caller.Tainted
+		e.Tainted, e.Metadata = caller.Tainted, caller.Metadata
 		return e, nil
 	}
 	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.GetMapExecutionParams{TenantID: ref.TenantID, ID: ref.ID})

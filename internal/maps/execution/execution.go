@@ -22,6 +22,7 @@ import (
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/record/audit"
@@ -300,6 +301,14 @@ func (e Execution) Starter() actor.Actor {
 		who.Kind, who.ID = actor.User, *e.UserID
 	}
 	return who
+}
+
+// About returns the metadata of what the step starts: a call or another execution. The words of the caller
+// go on with it, because policies judge by them.
+func (e Execution) About(step string) map[string]any {
+	about := map[string]any{"map_id": e.MapID.String(), "step": step}
+	governance.WordsOf(e.Origin == actor.Map || e.Origin == actor.Agent, e.Metadata).Write(about)
+	return about
 }
 
 // place is where a text of the execution is sealed.

@@ -120,7 +120,7 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	}
 	child, fresh, err := s.claim(ctx, e.Starter(), uuid.Must(uuid.NewV7()), version, Request{
 		MapID: id, Payload: payload, SessionID: e.SessionID, Customer: e.Customer, DryRun: start.DryRun || e.DryRun, Parent: parent,
-		Metadata: mustJSON(map[string]string{"map_id": e.MapID.String(), "step": pathOf(start.Ref)}),
+		Metadata: mustJSON(e.About(pathOf(start.Ref))),
 	}, refused)
 	if queued != nil {
 		return child, queued

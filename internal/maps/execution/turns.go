@@ -168,6 +168,8 @@ type TurnAnswer struct {
 	Workflow string
 	Chain    agentloop.Chain
 	Tainted  bool
+	// Metadata is that of a TurnStart of the message: policies judge by its words from now on.
+	Metadata json.RawMessage
 	Data     json.RawMessage
 	// Also queues what is written with the answer.
 	Also func(b *db.Batch, executionID string)
@@ -186,7 +188,7 @@ func (s *Service) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnsw
 		is.Drives = was.Drives // the version that has started the Map does its steps
 	}
 	_, err = s.signal(ctx, by, e, Signal{Name: stepmachine.SignalInput, Data: in.Data}, func(b *db.Batch) {
-		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Chain: mustJSON(in.Chain), Tainted: in.Tainted})
+		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Chain: mustJSON(in.Chain), Tainted: in.Tainted, Metadata: in.Metadata})
 		in.Also(b, e.ExecutionID)
 	})
 	return err

@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/modelstep"
 	"agentruntime/internal/kernel/stepmachine"
@@ -248,7 +249,7 @@ func (a *Answerer) intercepted(ctx context.Context, at run.Progress, driver stri
 func (a *Answerer) metadata(w *work) (json.RawMessage, error) {
 	t := w.Turn
 	about := map[string]any{
-		"agent_id": t.AgentID, "tainted": w.tainted(), "message": t.Metadata,
+		"agent_id": t.AgentID, "tainted": w.tainted(),
 		"agent": map[string]any{"name": w.Agent.Definition.Name, "version": t.Version, "executionMode": w.Agent.Definition.ExecutionMode},
 	}
 	if t.SessionID != "" {
@@ -257,6 +258,16 @@ func (a *Answerer) metadata(w *work) (json.RawMessage, error) {
 	if t.Customer != nil {
 		about["customer_id"] = t.Customer
 	}
+	return withWords(t, about)
+}
+
+// withWords returns metadata of what a message leads to, with what its caller has written.
+func withWords(t conversation.Turn, about map[string]any) (json.RawMessage, error) {
+	words := governance.Words{Metadata: t.Metadata}
+	if t.Customer != nil { // otherwise the key's messages are for nobody, whatever they say
+		words.Customer = t.CustomerName
+	}
+	words.Write(about)
 	raw, err := json.Marshal(about)
 	if err != nil {
 		return nil, fmt.Errorf("answering: %w", err)

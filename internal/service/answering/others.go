@@ -224,9 +224,9 @@ func (a *Answerer) endOfMessage(ctx context.Context, w *work, end flow.MapToolEn
 
 func (a *Answerer) startMap(ctx context.Context, w *work, means Resolved, in flow.TurnCall, tells *callTeller) (startedOther, error) {
 	t, id := w.Turn, means.Starts.ID
-	metadata, err := json.Marshal(map[string]any{"agent_id": t.AgentID, "customer": db.Optional(t.CustomerName), "message": t.Metadata})
+	metadata, err := mapMetadata(t)
 	if err != nil {
-		return startedOther{}, fmt.Errorf("answering: %w", err)
+		return startedOther{}, err
 	}
 	start := execution.TurnStart{
 		MapID: id, Version: means.Starts.Version, Payload: means.Args, Message: t.ExecutionID, Workflow: in.Workflow, AgentID: t.AgentID,
@@ -244,6 +244,11 @@ func (a *Answerer) startMap(ctx context.Context, w *work, means Resolved, in flo
 		return startedOther{}, err
 	}
 	return ofMap(e), nil
+}
+
+// mapMetadata returns the metadata of a Map that a message starts, or goes on with.
+func mapMetadata(t conversation.Turn) (json.RawMessage, error) {
+	return withWords(t, map[string]any{"agent_id": t.AgentID, "customer": nil, "message": struct{}{}})
 }
 
 // endOfMap returns how far a Map is, as the workflow of the message takes it.

@@ -121,8 +121,12 @@ func (a *Answerer) answerMap(ctx context.Context, w *work, means Resolved, in fl
 		if err != nil {
 			return startedOther{}, fmt.Errorf("answering: %w", err)
 		}
+		metadata, err := mapMetadata(t)
+		if err != nil {
+			return startedOther{}, err
+		}
 		err = a.d.Maps.AnswerForTurn(ctx, agentActor(t), execution.TurnAnswer{
-			ID: call.Execution, Workflow: in.Workflow, Chain: w.chain(), Tainted: w.tainted(), Data: data,
+			ID: call.Execution, Workflow: in.Workflow, Chain: w.chain(), Tainted: w.tainted(), Metadata: metadata, Data: data,
 			Also: func(b *db.Batch, executionID string) {
 				a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{MapID: &means.Starts.ID, ExecutionID: executionID})
 				tells.queueBegin(b)

@@ -176,7 +176,7 @@ func undoing(in flow.MapCall, kept execution.Kept, at run.Progress) *flow.MapUnd
 // aboutCall returns the metadata of the run of a call that the step makes. credential and change may
 // be "".
 func aboutCall(e execution.Execution, step, credential, change string) (json.RawMessage, error) {
-	about := map[string]any{"map_id": e.MapID.String(), "step": step}
+	about := e.About(step)
 	if len(e.Chain.Turns) > 0 {
 		about["tainted"] = e.Tainted
 	}
