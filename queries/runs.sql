@@ -19,8 +19,7 @@ SELECT claimed.outcome,
 -- What the call of a run needs; see db/functions/call_target.sql. The customer is found as
 -- Run.account does, the credential too. The arguments are not known here, so no digests are looked up.
 SELECT call_target(r.tenant_id, r.provider, r.verb,
-       CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
-            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
+       coalesce(r.customer_id::text, CASE WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END),
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, NULL)::json AS target
   FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id;
 
@@ -30,8 +29,7 @@ SELECT call_target(r.tenant_id, r.provider, r.verb,
 -- its plan is kept when they grow. A run with texts of more than @most bytes is not returned;
 -- Postgres knows the sizes without reading the texts.
 SELECT sqlc.embed(r), call_target(r.tenant_id, r.provider, r.verb,
-       CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
-            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
+       coalesce(r.customer_id::text, CASE WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END),
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, sqlc.narg('digests')::bytea[])::json AS target
   FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key = @key)

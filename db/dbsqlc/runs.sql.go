@@ -2285,8 +2285,7 @@ func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]Ru
 
 const RunToShow = `-- name: RunToShow :many
 SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.windowed, r.counted_at, r.lookups, r.normalizer, call_target(r.tenant_id, r.provider, r.verb,
-       CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
-            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
+       coalesce(r.customer_id::text, CASE WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END),
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, $1::bytea[])::json AS target
   FROM runs r WHERE r.tenant_id = $2 AND r.id = (
     SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $2 AND k.key = $3)
@@ -2536,8 +2535,7 @@ func (q *Queries) RunsToErase(ctx context.Context, db DBTX, arg RunsToEraseParam
 
 const TargetOfRun = `-- name: TargetOfRun :many
 SELECT call_target(r.tenant_id, r.provider, r.verb,
-       CASE WHEN r.origin IN ('agent', 'map') THEN r.customer_id::text
-            WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END,
+       coalesce(r.customer_id::text, CASE WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END),
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, NULL)::json AS target
   FROM runs r WHERE r.tenant_id = $1 AND r.id = $2
 `

@@ -356,3 +356,40 @@ func TestPoliciesJudgeAMapByTheMessageThatItAnswers(t *testing.T) {
 		}
 	})
 }
+
+// A held step of a Map is judged again by the record of its customer as it is then, and is sent by that
+// customer's credential.
+func TestHeldStepIsJudgedAgainForItsCustomer(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		for plan, want := range map[string][]string{"gold": {"/make Bearer token-of-a-customer"}, "frozen": nil} {
+			t.Run(plan, func(t *testing.T) {
+				t.Parallel()
+				b, tenant := withBadges(t, s)
+				storeCredential(t, tenant, "token-of-the-tenant", "")
+				storeCredential(t, tenant, "token-of-a-customer", "ann")
+				a := tenant.User.Do(http.MethodPost, "/v1/customers", map[string]any{"external_id": "ann", "metadata": map[string]any{"plan": "gold"}})
+				require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+				held(t, tenant, "badges:make")
+				tenant.User.NewPolicy(t, map[string]any{
+					"name": "Frozen", "verbMatchers": []any{map[string]any{"verb": "badges:make"}}, "action": map[string]any{"type": "block"},
+					"conditions": []any{map[string]any{"field": "customer.metadata.plan", "operator": "equals", "value": "frozen"}},
+				})
+				trigger := publish(t, tenant, "Makes", `[{"id":"a","type":"verb","verb":"badges:make","args":{"id":"a"}}]`)
+				e := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"customer_id": "ann"}, "Prefer: wait=0"), http.StatusAccepted)
+				var waiting []struct{ ID string }
+				rig.Until(t, arriveLimit, "the call is held", func() bool {
+					tenant.User.Do(http.MethodGet, "/v1/approvals?status=pending", nil).Data(t, &waiting)
+					return len(waiting) == 1
+				})
+				a = tenant.User.Do(http.MethodPatch, "/v1/customers/ann", map[string]any{"metadata": map[string]any{"plan": plan}})
+				require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+				decide(t, tenant.User, waiting[0].ID, "approve", nil)
+				end := ended(t, tenant, "/v1/executions/"+e.ExecutionID)
+				require.Equal(t, plan == "gold", end.Status == "completed")
+				require.Equal(t, want, b.calls())
+			})
+		}
+	})
+}
