@@ -23,18 +23,22 @@ const (
 // what the document says. An auth given to the import takes the place of both, except where the
 // operation itself says that nothing is needed. An error says that no credential can meet it.
 func (o *operation) setSecurity() error {
-	own, has := o.node["security"].([]any)
-	list, stated := own, has
-	if !has {
-		list, stated = o.im.doc.root["security"].([]any)
-	}
-	switch {
-	case o.im.in.Auth != nil:
+	says := o.node["security"]
+	own, has := says.([]any)
+	if o.im.in.Auth != nil {
 		o.plan.Security = givenSecurity(*o.im.in.Auth, own, has)
 		return nil
-	case !stated:
+	}
+	if says == nil {
+		says = o.im.doc.root["security"]
+	}
+	list, is := says.([]any)
+	switch {
+	case says == nil:
 		o.plan.Security = verb.Security{{o.im.scheme}}
 		return nil
+	case !is:
+		return reason("its security is not a list")
 	case len(list) == 0:
 		o.plan.Security = verb.Security{{}}
 		return nil
@@ -65,20 +69,19 @@ func givenSecurity(auth credential.Auth, own []any, has bool) verb.Security {
 }
 
 // readSecurity reads the alternatives in their order. One that cannot be met is reported and left
-// out. Where the document does not declare what it names, the provider's scheme counts.
+// out. An error says that none is left.
 func (o *operation) readSecurity(list []any) error {
 	var why error
-	unreadable, size := true, 0
+	size := 0
 	for _, entry := range list {
 		if !o.im.doc.spend(2) {
 			return o.im.doc.err
 		}
-		alternative, declared, err := o.alternative(entry)
+		alternative, err := o.alternative(entry)
 		size += sizeOf(alternative)
 		if err == nil && (len(o.plan.Security) == maxAlternatives || size > maxSecurity) {
 			err = reason("there are too many")
 		}
-		unreadable = unreadable && !declared
 		if err != nil {
 			why = err
 			o.scratch.lose("an alternative of its security is left out: " + err.Error())
@@ -88,34 +91,29 @@ func (o *operation) readSecurity(list []any) error {
 			o.plan.Security = append(o.plan.Security, alternative)
 		}
 	}
-	switch {
-	case len(o.plan.Security) > 0:
-		return nil
-	case unreadable:
-		o.plan.Security = verb.Security{{o.im.scheme}}
-		return nil
+	if len(o.plan.Security) == 0 {
+		return reason("no credential can meet its security: " + why.Error())
 	}
-	return reason("no credential can meet its security: " + why.Error())
+	return nil
 }
 
-// alternative reads the schemes that are needed together. declared is false where the document
-// does not say what one of them is.
-func (o *operation) alternative(entry any) (schemes []verb.Scheme, declared bool, err error) {
+// alternative reads the schemes that are needed together.
+func (o *operation) alternative(entry any) (schemes []verb.Scheme, err error) {
 	names, ok := entry.(map[string]any)
 	if !ok {
-		return nil, false, reason("it is not an object")
+		return nil, reason("it is not an object")
 	}
 	if len(names) > maxTogether {
-		return nil, true, reason("it needs too many secrets together")
+		return nil, reason("it needs too many secrets together")
 	}
 	schemes = []verb.Scheme{}
 	for _, name := range sortedKeys(names) {
 		if !o.im.doc.spend(5 + len(name)/8) {
-			return nil, false, o.im.doc.err
+			return nil, o.im.doc.err
 		}
-		scheme, declared, err := o.im.securityScheme(name)
+		scheme, err := o.im.securityScheme(name)
 		if err != nil {
-			return nil, declared, err
+			return nil, err
 		}
 		if isToken(scheme) {
 			scheme.Scopes = o.scopes(names[name])
@@ -125,11 +123,11 @@ func (o *operation) alternative(entry any) (schemes []verb.Scheme, declared bool
 			continue // two flows of which each gets the token: one is sent
 		}
 		if same >= 0 {
-			return nil, true, reason("two of its schemes have the same place in a request")
+			return nil, reason("two of its schemes have the same place in a request")
 		}
 		schemes = append(schemes, scheme)
 	}
-	return schemes, true, nil
+	return schemes, nil
 }
 
 // scopes returns the scopes of a requirement, as many as fit.
@@ -170,22 +168,22 @@ func sizeOf(alternative []verb.Scheme) int {
 	return n
 }
 
-// securityScheme reads a declared scheme. declared is false where the document has none of the
-// name.
-func (im *importer) securityScheme(name string) (s verb.Scheme, declared bool, err error) {
+// securityScheme reads a scheme that the document declares. A call cannot present one that it does not
+// declare: nobody knows what that is.
+func (im *importer) securityScheme(name string) (s verb.Scheme, err error) {
 	shown := argschema.Shorten(name, maxSchemeName)
 	node, unread := im.doc.object(field(field(im.doc.root, "components"), "securitySchemes")[name])
 	if unread != nil {
-		return s, false, reason("the scheme " + shown + " is not declared")
+		return s, reason("the scheme " + shown + " is not declared")
 	}
 	auth, ok := schemeAuth(node)
 	switch {
 	case !ok:
-		return s, true, reason("the scheme " + shown + " is not supported" + schemeKind(node))
+		return s, reason("the scheme " + shown + " is not supported" + schemeKind(node))
 	case shown != name:
-		return s, true, reason("the name of the scheme " + shown + " is too long")
+		return s, reason("the name of the scheme " + shown + " is too long")
 	}
-	return namedScheme(name, auth), true, nil
+	return namedScheme(name, auth), nil
 }
 
 func namedScheme(name string, auth credential.Auth) verb.Scheme {
