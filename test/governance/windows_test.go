@@ -296,3 +296,46 @@ func windowRounds(t *testing.T, rounds int) {
 	require.Equal(t, 3*rounds, w.bank.effects())
 	require.Empty(t, w.unapproved())
 }
+
+// Which calls a window counts may be written as one matcher, or as all and except. A wrong one is refused
+// where it stands.
+func TestWindowCountsWhatAnObjectSays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ written, answered any }{
+		"one matcher":    {m{"provider": slug, "operation_type": "write", "risk_level": "low"}, []any{m{"provider": slug, "operation_type": "write", "risk_level": "low"}}},
+		"all and except": {m{"all": []m{{"provider": slug}, {"operation_type": "write"}}, "except": []m{{"verb": mediumWrite}}}, m{"all": []any{m{"provider": slug}, m{"operation_type": "write"}}, "except": []any{m{"verb": mediumWrite}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			id := w.policy(with(rule("verify first", "block", mediumWrite), m{"conditions": []m{windowOf(m{"by": "session.id", "per": "1d", "count": true, "matching": c.written}, "equals", 0)}}))
+			var p struct {
+				Conditions []struct {
+					Window struct{ Matching any }
+				}
+			}
+			w.User.Do(http.MethodGet, "/v1/policies/"+id, nil).Data(t, &p)
+			require.Equal(t, c.answered, p.Conditions[0].Window.Matching)
+			call := func(verb, call string) rig.Answer {
+				return w.send(m{"verb": verb, "args": m{"id": call}, "execution_id": call, "session_id": "s1"})
+			}
+			refused(t, call(mediumWrite, "early"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+			succeeded(t, call(lowRead, "look"))
+			refused(t, call(mediumWrite, "still-early"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+			succeeded(t, call(lowWrite, "verify"))
+			succeeded(t, call(mediumWrite, "then"))
+		})
+	}
+	w := newWorld(t)
+	for where, wrong := range map[string]any{
+		"":                     m{"provider": slug, "all": []m{}},
+		"/provider":            m{"provider": "No Slug"},
+		"/except/0/risk_level": m{"except": []m{{"risk_level": "huge"}}},
+		"/0/value":             []m{{"type": "verb", "value": "No verb"}},
+		"/type":                m{},
+	} {
+		a := w.User.Do(http.MethodPost, "/v1/policies", with(rule("wrong", "block", mediumWrite), m{"conditions": []m{windowOf(m{"by": "session.id", "per": "1d", "count": true, "matching": wrong}, "equals", 0)}}))
+		require.Equal(t, http.StatusBadRequest, a.Status, "%s", a.Body)
+		require.Contains(t, string(a.Body), `"path":"/conditions/0/window/matching`+where+`"`)
+	}
+}

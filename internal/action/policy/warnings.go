@@ -164,7 +164,7 @@ func (l *look) windows(ctx context.Context) error {
 		if c.Window == nil || c.Window.Matching == nil {
 			continue
 		}
-		counted := reachOf(governance.Policy{Matchers: c.Window.Matching})
+		counted := reachOf(governance.Policy{Matchers: c.Window.Matching.Any, Match: c.Window.Matching.Narrowing})
 		n, err := l.count(ctx, counted)
 		if err != nil {
 			return err

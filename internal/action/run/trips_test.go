@@ -96,15 +96,15 @@ func TestWindowTakesOneTripWhereItIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		verb     string
-		matching []governance.Matcher
+		matching *governance.Matching
 		trips    int64
 		entries  int
 	}{
 		"about another verb": {"keyed", nil, 3, 0},
-		"only counted":       {"keyed", []governance.Matcher{{Type: governance.MatchVerb, Value: "shop:pay"}}, 3, 1},
+		"only counted":       {"keyed", governance.MatchingAny(governance.Matcher{Type: governance.MatchVerb, Value: "shop:pay"}), 3, 1},
 		"judged":             {"pay", nil, 4, 1},
 		"judged and not counted": {
-			"pay", []governance.Matcher{{Type: governance.MatchVerb, Value: "shop:keyed"}}, 4, 0,
+			"pay", governance.MatchingAny(governance.Matcher{Type: governance.MatchVerb, Value: "shop:keyed"}), 4, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

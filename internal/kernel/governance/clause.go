@@ -217,7 +217,7 @@ func (r *clauseReader) window(path string, w Window) {
 		r.fail(path, ruleMaxItems, fmt.Sprintf("is one too many: a policy may have at most %d conditions on windows", maxWindows))
 	}
 	var c checker
-	c.matchers(path+"/matching", w.Matching)
+	c.matching(path+"/matching", w.Matching)
 	r.problems = append(r.problems, c.details...)
 }
 

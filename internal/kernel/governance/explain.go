@@ -127,7 +127,7 @@ func (x *explanation) condition(e *evaluation, c *clause, strict bool) Condition
 	var secret bool
 	if c.one.window != nil {
 		one.Window = c.one.source.Window
-		x.room -= textSize(one.Window.By) + textSize(one.Window.Sum) + textSize(one.Window.Per) + matchersTextSize(one.Window.Matching)
+		x.room -= textSize(one.Window.By) + textSize(one.Window.Sum) + textSize(one.Window.Per) + one.Window.Matching.textSize()
 		one.Actual, secret = e.actualOfWindow(c.one, strict)
 	} else {
 		one.Actual, secret = e.actual(&c.one.field, c.one.secret)

@@ -15,7 +15,7 @@ func Normalize(p Policy) Policy {
 	p.Mode = lower(p.Mode)
 	p.Action = lower(p.Action)
 	p.Matchers = normalizeMatchers(p.Matchers)
-	p.Match = Narrowing{All: normalizeMatchers(p.Match.All), Except: normalizeMatchers(p.Match.Except)}
+	p.Match = p.Match.normalize()
 	p.Conditions = normalizeConditions(p.Conditions)
 	p.Lookups = slices.Clone(p.Lookups)
 	p.Approval.OnTimeout = lower(p.Approval.OnTimeout)
@@ -37,6 +37,10 @@ func NormalizeMatcher(m Matcher) Matcher {
 	}
 	m.Risk, m.Operation = strings.ToLower(m.Risk), strings.ToLower(m.Operation)
 	return m
+}
+
+func (n Narrowing) normalize() Narrowing {
+	return Narrowing{All: normalizeMatchers(n.All), Except: normalizeMatchers(n.Except)}
 }
 
 func normalizeMatchers(list []Matcher) []Matcher {

@@ -2,6 +2,7 @@ package governance
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -86,18 +87,23 @@ type Matcher struct {
 // cannot be read: to ignore the member would let the matcher fit more.
 func (m *Matcher) UnmarshalJSON(data []byte) error {
 	type plain Matcher
-	var read plain
+	var read struct {
+		plain
+
+		RiskLevel string `json:"riskLevel"` // another name of risk_level
+	}
 	if err := json.Unmarshal(data, &read); err != nil {
 		return err //nolint:wrapcheck // json adds its own words
 	}
 	var members map[string]*string
 	strict := json.NewDecoder(bytes.NewReader(data))
 	strict.DisallowUnknownFields()
-	read.unknown = strict.Decode(&plain{}) != nil || json.Unmarshal(data, &members) != nil
+	unknown := strict.Decode(&read) != nil || json.Unmarshal(data, &members) != nil || read.Risk != "" && read.RiskLevel != ""
 	for _, text := range members {
-		read.unknown = read.unknown || text == nil || *text == ""
+		unknown = unknown || text == nil || *text == ""
 	}
-	*m = Matcher(read)
+	*m = Matcher(read.plain)
+	m.Risk, m.unknown = cmp.Or(m.Risk, read.RiskLevel), unknown
 	return nil
 }
 

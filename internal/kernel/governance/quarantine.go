@@ -33,7 +33,7 @@ func (p Policy) NamedVerbs() (names []verb.Name) {
 	matchers := slices.Concat(p.Matchers, p.Match.All, p.Match.Except)
 	for _, c := range Leaves(p.Conditions) {
 		if c.Window != nil {
-			matchers = append(matchers, c.Window.Matching...)
+			matchers = append(matchers, c.Window.Matching.matchers()...)
 		}
 	}
 	texts := make([]string, 0, len(matchers)+len(p.Lookups))

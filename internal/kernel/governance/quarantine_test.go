@@ -25,8 +25,8 @@ func TestNamedVerbsAreThoseWithoutAGlob(t *testing.T) {
 			Match:    governance.Narrowing{All: []governance.Matcher{{Verb: "a:b"}}, Except: []governance.Matcher{{Verb: "c:d"}}},
 		}, "shop:refund a:b c:d"},
 		"windows, in groups too": {governance.Policy{Conditions: []governance.Condition{
-			{Window: &governance.Window{Matching: []governance.Matcher{{Verb: "a:b"}, {Verb: "a:*"}}}},
-			{Any: []governance.Condition{{Not: &governance.Condition{Window: &governance.Window{Matching: []governance.Matcher{{Type: "verb", Value: "c:d"}}}}}}},
+			{Window: &governance.Window{Matching: governance.MatchingAny(governance.Matcher{Verb: "a:b"}, governance.Matcher{Verb: "a:*"})}},
+			{Any: []governance.Condition{{Not: &governance.Condition{Window: &governance.Window{Matching: governance.MatchingAny(governance.Matcher{Type: "verb", Value: "c:d"})}}}}},
 		}}, "a:b c:d"},
 		"look-ups":          {governance.Policy{Lookups: []governance.Lookup{{Name: "order", Verb: "shop:get_order"}}}, "shop:get_order"},
 		"values and a name": {governance.Policy{Name: "shop:refund", Conditions: []governance.Condition{{Field: "args.verb", Value: json.RawMessage(`"shop:refund"`)}}}, ""},

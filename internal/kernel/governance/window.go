@@ -22,7 +22,7 @@ type Window struct {
 	Count bool   `json:"count,omitempty"`
 	Sum   string `json:"sum,omitempty"`
 	// Matching says which calls count. nil: those that the policy's own matchers fit.
-	Matching []Matcher `json:"matching,omitzero"`
+	Matching *Matching `json:"matching,omitempty"`
 }
 
 // WindowID names all windows that count the same: by one field, one argument or calls, and the
@@ -132,16 +132,16 @@ func readPer(text string) (time.Duration, *problem) {
 
 // normalize returns a copy of w as it is stored.
 func (w Window) normalize() *Window {
-	w.Matching = normalizeMatchers(w.Matching)
+	w.Matching = w.Matching.normalize()
 	return &w
 }
 
 // bind gives the window its matchers, where it has none of its own those of its policy, and its
 // id. It reports whether they can be read.
 func (w *window) bind(source *Window, own *Policy) bool {
-	counted := Policy{Matchers: source.Matching}
-	if source.Matching == nil {
-		counted = Policy{Matchers: own.Matchers, Match: own.Match}
+	counted := Policy{Matchers: own.Matchers, Match: own.Match}
+	if source.Matching != nil {
+		counted = source.Matching.policy()
 	}
 	read, readable := scopeOf(&counted)
 	w.scope = read
@@ -157,7 +157,7 @@ func (w *window) bind(source *Window, own *Policy) bool {
 	}
 	sum := sha256.Sum256(canonical)
 	w.id = WindowID(sum[:16])
-	return readable
+	return readable && !source.Matching.isUnknown()
 }
 
 // counts reports whether the window counts the call. name is its provider:verb_name.
@@ -185,45 +185,20 @@ func (w *window) misfit(f *Fields, counted bool) string {
 
 // about says in words what the window counts.
 func (w *Window) about() string {
-	what, of := "calls", w.counted()
+	what, of := "calls", w.Matching.about()
 	switch {
 	case w.Sum != "":
 		what = "sum of " + w.Sum
 		if of != "" {
 			what += " of " + of
 		}
-	case len(w.Matching) > 0:
+	case w.Matching.narrows():
 		what = "calls of " + of
 	case of != "":
 		what = of
 	}
 	return fmt.Sprintf("%s by %s within %s", what, w.By, w.Per)
 }
-
-// counted names the first calls that count, "" where they are those that the policy is about.
-func (w *Window) counted() string {
-	if w.Matching == nil {
-		return ""
-	}
-	if len(w.Matching) == 0 {
-		return "all calls"
-	}
-	var b strings.Builder
-	for i, m := range w.Matching {
-		if i == maxMatchersTold {
-			fmt.Fprintf(&b, " or %d more", len(w.Matching)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString(" or ")
-		}
-		b.WriteString(m.about())
-	}
-	return b.String()
-}
-
-// maxMatchersTold is how many matchers of a window a reason names.
-const maxMatchersTold = 3
 
 // windowMeets compares the window with the bound. A call whose outcome is not known counts where
 // that makes the decision stricter, and so does an amount below 0; see WindowReading.

@@ -28,7 +28,7 @@ func TestCheckPolicyNamesWhatIsWrongWithAWindow(t *testing.T) {
 		path      string
 	}{
 		"fits":                 {windowed(perCustomer, "greater", "5000"), ""},
-		"counts":               {windowed(governance.Window{By: "args.order.id", Per: "90d", Count: true, Matching: own}, "greater", "1"), ""},
+		"counts":               {windowed(governance.Window{By: "args.order.id", Per: "90d", Count: true, Matching: governance.MatchingAny(own...)}, "greater", "1"), ""},
 		"no by":                {windowed(governance.Window{Per: "1h", Count: true}, "greater", "1"), "/conditions/0/window/by"},
 		"another by":           {windowed(governance.Window{By: "customer.tags", Per: "1h", Count: true}, "greater", "1"), "/conditions/0/window/by"},
 		"an empty path":        {windowed(governance.Window{By: "args.", Per: "1h", Count: true}, "greater", "1"), "/conditions/0/window/by"},
@@ -46,7 +46,7 @@ func TestCheckPolicyNamesWhatIsWrongWithAWindow(t *testing.T) {
 		"a field beside it":    {governance.Condition{Window: &perCustomer, Field: "args.a", Operator: "greater", Value: json.RawMessage("1")}, "/conditions/0/window"},
 		"another value_field":  {governance.Condition{Window: &perCustomer, ValueField: "args.a", Operator: "greater"}, "/conditions/0/window"},
 		"a group beside it":    {governance.Condition{Window: &perCustomer, Any: []governance.Condition{cond("args.a", "exists", "")}}, "/conditions/0"},
-		"a matcher is no verb": {windowed(governance.Window{By: "key.id", Per: "1h", Count: true, Matching: []governance.Matcher{{Type: "verb", Value: "Shop"}}}, "greater", "1"), "/conditions/0/window/matching/0/value"},
+		"a matcher is no verb": {windowed(governance.Window{By: "key.id", Per: "1h", Count: true, Matching: governance.MatchingAny(governance.Matcher{Type: "verb", Value: "Shop"})}, "greater", "1"), "/conditions/0/window/matching/0/value"},
 	} {
 		p := policy("p", block, c.condition)
 		p.Matchers = own
@@ -246,7 +246,7 @@ func windowOf(t *testing.T, w *governance.Windows) string {
 func TestWindowOfOtherVerbsCountsThoseAndNotTheCall(t *testing.T) {
 	t.Parallel()
 	session := "s1"
-	checked := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: []governance.Matcher{{Type: "verb", Value: "shop:verify"}}}
+	checked := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: governance.MatchingAny(governance.Matcher{Type: "verb", Value: "shop:verify"})}
 	p := policy("not before verify", block, windowed(checked, "equals", "0"))
 	p.Matchers = []governance.Matcher{{Type: "verb", Value: "shop:refund"}}
 	set := governance.Compile(1, []governance.Policy{p})
@@ -268,13 +268,13 @@ func TestWindowsThatCountTheSameHaveOneID(t *testing.T) {
 	t.Parallel()
 	own := []governance.Matcher{{Type: "verb", Value: "shop:refund"}}
 	hour, day := perCustomer, perCustomer
-	day.Per, day.Matching = "1d", own
+	day.Per, day.Matching = "1d", governance.MatchingAny(own...)
 	a, b := policy("a", block, windowed(hour, "greater", "1")), policy("b", block, windowed(day, "greater", "1"))
 	a.Matchers = own
 	defs := governance.WindowDefs([]governance.Policy{a, b})
 	require.Len(t, defs, 1)
 	require.Equal(t, 24*time.Hour, defs[0].Longest)
-	b.Conditions[0].Window.Matching = []governance.Matcher{}
+	b.Conditions[0].Window.Matching = governance.MatchingAny()
 	require.Len(t, governance.WindowDefs([]governance.Policy{a, b}), 2, "an empty list is every verb")
 	stored, err := json.Marshal(b.Conditions[0])
 	require.NoError(t, err)
@@ -380,9 +380,9 @@ func TestWindowOfACustomerCountsByTheirRecord(t *testing.T) {
 func TestReasonOfABlockSaysWhatTheDecisionDependsOn(t *testing.T) {
 	t.Parallel()
 	const again = "the same call would be blocked again"
-	verify := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: []governance.Matcher{{Verb: "retail:find_user_*"}, {Provider: "shop", Domain: "support"}}}
-	every := governance.Window{By: "session.id", Per: "1d", Sum: "args.amount", Matching: []governance.Matcher{}}
-	many := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: []governance.Matcher{{Verb: "a:*"}, {Verb: "b:*"}, {Verb: "c:*"}, {Verb: "d:*"}, {Verb: "e:*"}}}
+	verify := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: governance.MatchingAny(governance.Matcher{Verb: "retail:find_user_*"}, governance.Matcher{Provider: "shop", Domain: "support"})}
+	every := governance.Window{By: "session.id", Per: "1d", Sum: "args.amount", Matching: governance.MatchingAny()}
+	many := governance.Window{By: "session.id", Per: "1d", Count: true, Matching: governance.MatchingAny(governance.Matcher{Verb: "a:*"}, governance.Matcher{Verb: "b:*"}, governance.Matcher{Verb: "c:*"}, governance.Matcher{Verb: "d:*"}, governance.Matcher{Verb: "e:*"})}
 	zoned := cond("time.hour", "less", "24")
 	looks := withLookups(policy("p", block, cond("lookup.order.n", "greater", "1")), lookup("order", orderOfCall))
 	for name, c := range map[string]struct {
