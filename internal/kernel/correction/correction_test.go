@@ -2,6 +2,7 @@ package correction
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,6 +78,41 @@ func TestNamesSayWhatAnOperationDoes(t *testing.T) {
 	} {
 		require.Equal(t, tt.severe, Severe(tt.name, tt.segment) != "", tt.name)
 		require.Equal(t, tt.reads, Reads(tt.name, tt.segment) != "", tt.name)
+	}
+}
+
+func TestNamesOfSevereWordsAreSevere(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{
+		"delete", "deletes", "deletion", "deletions",
+		"cancel", "cancels", "cancellation", "cancellations", "cancelation", "cancelations",
+		"void", "voids", "refund", "refunds", "revoke", "revokes", "revocation", "revocations", "transfer", "transfers",
+	} {
+		name := fmt.Sprintf("its name begins with %q", word)
+		path := fmt.Sprintf("its path ends in %q", word)
+		require.Equal(t, name, Severe(word, "orders"))
+		require.Equal(t, name, Severe(word+"_order", "orders"))
+		require.Equal(t, path, Severe("run", word))
+		require.Equal(t, path, Severe("run", word+"_order"))
+		require.Equal(t, path, Severe("run", "order_"+word))
+
+		require.Empty(t, Severe("un"+word, "orders"), "part of a word")
+		require.Empty(t, Severe(word+"x", "x"+word), "part of a word")
+		require.Empty(t, Severe("order_"+word, "order_"+word+"_reasons"), "in the middle")
+		require.Empty(t, Reads(word+"_order", word), word)
+	}
+	for _, participle := range []string{"deleted", "cancelled", "canceled", "voided", "refunded", "revoked", "transferred"} {
+		require.Empty(t, Severe(participle+"_orders", participle), "a list of what it has happened to")
+	}
+}
+
+func TestNamesOfReadingWordsSuggestARead(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{"get", "list", "search", "query", "find", "lookup", "count", "describe", "read", "fetch", "retrieve"} {
+		require.Equal(t, fmt.Sprintf("its name begins with %q", word), Reads(word+"_orders", "orders"))
+		require.Equal(t, fmt.Sprintf("its path ends in %q", word), Reads("post", "orders_"+word))
+		require.Empty(t, Reads(word+"x", "x"+word), "part of a word")
+		require.Empty(t, Severe(word+"_orders", word), word)
 	}
 }
 
