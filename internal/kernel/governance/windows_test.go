@@ -1,6 +1,7 @@
 package governance_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -234,6 +235,84 @@ func TestWindowWithoutAReadingIsInDoubt(t *testing.T) {
 	require.False(t, call.Windows.Ask())
 	require.JSONEq(t, `[]`, string(call.Windows.Stored(true)))
 	require.Equal(t, "it is null", set.Evaluate(call).Matches[0].Conditions[0].FailClosed)
+}
+
+// A policy in shadow mode decides by its window what it would decide if it were enforced. It asks for
+// no number to stay as it was until the call is sent: a call must not wait for a limit that changes
+// nothing, nor be judged again.
+func TestWindowOfAShadowPolicyDecidesNothing(t *testing.T) {
+	t.Parallel()
+	customer := "c1"
+	for name, c := range map[string]struct {
+		operator  governance.Operator
+		low, high string
+		unfilled  bool
+		nobody    bool
+		block     bool
+		lows      string // of an enforced policy, what has to stay
+		highs     string
+	}{
+		"below a limit":          {operator: "greater", low: "1", high: "4999", highs: `[{"bound":"5000","sign":-1}]`},
+		"over a limit":           {operator: "greater", low: "1", high: "5000.01", block: true, highs: `[{"bound":"5000","sign":1}]`},
+		"at a limit":             {operator: "greater_or_equal", low: "1", high: "5000", block: true, highs: `[{"bound":"5000","sign":0}]`},
+		"less than needed":       {operator: "less", low: "4999", high: "6000", block: true, lows: `[{"bound":"5000","sign":-1}]`},
+		"as much as needed":      {operator: "less", low: "5000", high: "6000", lows: `[{"bound":"5000","sign":0}]`},
+		"no more than that":      {operator: "less_or_equal", low: "5000", high: "6000", block: true, lows: `[{"bound":"5000","sign":0}]`},
+		"may be equal":           {operator: "equals", low: "4999", high: "5001", block: true, lows: `[{"bound":"5000","sign":-1}]`, highs: `[{"bound":"5000","sign":1}]`},
+		"is not equal":           {operator: "equals", low: "1", high: "4999", lows: `[{"bound":"5000","sign":-1}]`, highs: `[{"bound":"5000","sign":-1}]`},
+		"is equal":               {operator: "not_equals", low: "5000", high: "5000", lows: `[{"bound":"5000","sign":0}]`, highs: `[{"bound":"5000","sign":0}]`},
+		"a window that is empty": {operator: "greater", unfilled: true, block: true},
+		"a call of no customer":  {operator: "greater", nobody: true, block: true},
+	} {
+		call := governance.Call{Verb: verb.Name{Provider: "shop", Verb: "refund"}, Risk: verb.RiskLow, Args: json.RawMessage(`{"amount":1}`)}
+		if !c.nobody {
+			call.Context.CustomerID = &customer
+		}
+		judge := func(policies ...governance.Policy) (governance.Verdict, string) {
+			set := governance.Compile(1, policies)
+			call.Windows = set.Windows(call)
+			require.Equal(t, !c.nobody, call.Windows.Ask(), name)
+			for i := range call.Windows.Uses[0].Readings {
+				r := &call.Windows.Uses[0].Readings[i]
+				if r.Filled = !c.unfilled; r.Filled && !c.nobody {
+					r.Low, r.High = decimal.RequireFromString(c.low), decimal.RequireFromString(c.high)
+				}
+			}
+			return set.Evaluate(call), string(call.Windows.Stored(true))
+		}
+		reads := func(lows, highs string) string {
+			if c.nobody {
+				return `[]` // it is counted in no window
+			}
+			return `[{"window":"` + windowOf(t, call.Windows) + `","value":"","up":"1","down":"0","counts":true,
+				"reads":[{"per":60,"low":` + cmp.Or(lows, `[]`) + `,"high":` + cmp.Or(highs, `[]`) + `}]}]`
+		}
+		decision := governance.Allow
+		if c.block {
+			decision = governance.Block
+		}
+		enforced := policy("p", block, windowed(perCustomer, c.operator, "5000"))
+		v, stored := judge(enforced)
+		require.Equal(t, decision, v.Decision, name)
+		require.Equal(t, decision, v.ShadowDecision, name)
+		require.JSONEq(t, reads(c.lows, c.highs), stored, name)
+
+		shadow := enforced
+		shadow.Mode = governance.Shadow
+		v, stored = judge(shadow)
+		require.Equal(t, governance.Allow, v.Decision, name)
+		require.Equal(t, decision, v.ShadowDecision, name)
+		require.JSONEq(t, reads("", ""), stored, name)
+		require.Equal(t, c.block, len(v.Matches) == 1 && v.Matches[0].Mode == governance.Shadow && !v.Matches[0].Decided, name)
+
+		// Beside an enforced policy that reads the same window, only that one's number has to stay.
+		other := policy("other", block, windowed(perCustomer, "greater", "1000000"))
+		v, stored = judge(shadow, other)
+		require.Equal(t, c.unfilled || c.nobody, v.Decision == governance.Block, name)
+		require.Equal(t, decision, v.ShadowDecision, name)
+		require.NotContains(t, stored, `"5000"`, name)
+		require.Equal(t, !c.unfilled && !c.nobody, strings.Contains(stored, `"1000000"`), name)
+	}
 }
 
 func windowOf(t *testing.T, w *governance.Windows) string {
