@@ -179,3 +179,19 @@ func TestPoliciesThatDoNotApplyAllocateNothing(t *testing.T) {
 	f := governance.NewFields(json.RawMessage(refundSchema))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { f.Knows("amount") }), 3.0, "what reading the path costs")
 }
+
+//nolint:paralleltest // testing.AllocsPerRun counts for the whole process
+func TestExplanationOfGroupsAllocatesAsOneOfTheirConditions(t *testing.T) {
+	large, damaged, vip := cond("args.amount", "greater", "1000"), cond("args.reason", "equals", `"damaged"`), cond("args.tags", "contains", `"vip"`)
+	count := func(conditions ...governance.Condition) float64 {
+		set, call := governance.Compile(1, []governance.Policy{policy("gate", approve, conditions...)}), benchmarkCall(heldCall)
+		return testing.AllocsPerRun(100, func() {
+			if v := set.Evaluate(call); v.Decision != governance.PendingApproval || len(v.Matches[0].Conditions) != len(conditions) {
+				t.Fatal(v)
+			}
+		})
+	}
+	flat := count(large, damaged, vip)
+	require.InDelta(t, flat, count(allOf(large, anyOf(damaged, not(not(vip))))), 0)
+	require.InDelta(t, flat, count(anyOf(large, damaged, vip)), 0)
+}

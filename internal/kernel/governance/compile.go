@@ -13,6 +13,7 @@ type policy struct {
 	scope      scope    // the verbs that it is about
 	conditions []clause // all must be met
 	count      int      // conditions, those in groups included
+	entries    int      // conditions and groups
 	lookups    []lookup
 	// broken: the stored policy cannot be read. It blocks every call that it may be about.
 	broken bool
@@ -39,7 +40,7 @@ func compilePolicy(source Policy) *policy {
 	r := &clauseReader{}
 	r.readLookups(p.Lookups)
 	p.conditions = r.whole("", p.Conditions)
-	p.count, p.lookups = r.count, r.lookups
+	p.count, p.entries, p.lookups = r.count, r.entries, r.lookups
 	p.broken = p.broken || len(r.problems) > 0
 	for one := range conditions(p.conditions) {
 		if one.window != nil {
@@ -47,7 +48,7 @@ func compilePolicy(source Policy) *policy {
 		}
 	}
 	if p.broken {
-		p.Action, p.strict, p.conditions, p.count, p.lookups = ActionBlock, strictness(ActionBlock), nil, 0, nil
+		p.Action, p.strict, p.conditions, p.count, p.entries, p.lookups = ActionBlock, strictness(ActionBlock), nil, 0, 0, nil
 	}
 	return p
 }

@@ -64,18 +64,17 @@ func (e *evaluation) explainAll(v *Verdict, decided *policy) (first explained) {
 // conditions whose values are secret.
 func (e *evaluation) explain(m *Match, p *matched, room *int) (secret flags) {
 	x, shown := explanation{of: p, room: *room}, 0
+	free := make(entries, p.entries)
 	e.at, e.pass = p.policy, passJudge
-	if n := min(len(p.conditions), 1+max(0, *room)/conditionTextSize); n > 0 {
-		m.Conditions = make([]ConditionMatch, 0, n)
-	}
+	m.Conditions = free.take(len(p.conditions))
 	for i := range p.conditions {
-		one := x.clause(e, &p.conditions[i], p.tightens())
+		one := &m.Conditions[i]
+		x.clause(e, &p.conditions[i], p.tightens(), one, &free)
 		if x.room < 0 {
-			m.ConditionsOmitted = p.count - shown
+			m.Conditions, m.ConditionsOmitted = m.Conditions[:i], p.count-shown
 			break
 		}
 		one.Met = true // otherwise the policy would not have matched
-		m.Conditions = append(m.Conditions, one)
 		shown = x.count
 	}
 	*room = x.room
@@ -90,32 +89,44 @@ type explanation struct {
 	count  int // conditions so far
 }
 
-// clause explains a condition or a group. Where strict, doubt counts as true.
-func (x *explanation) clause(e *evaluation, c *clause, strict bool) ConditionMatch {
+// entries is room for the entries of one policy. They are large, so they are made at once and written
+// where they stay.
+type entries []ConditionMatch
+
+// take returns the next n entries.
+func (free *entries) take(n int) []ConditionMatch {
+	taken := (*free)[:n:n]
+	*free = (*free)[n:]
+	return taken
+}
+
+// clause explains a condition or a group in one. Where strict, doubt counts as true.
+func (x *explanation) clause(e *evaluation, c *clause, strict bool, one *ConditionMatch, free *entries) {
 	if c.join == joinNone {
 		x.count++
-		return x.condition(e, c, strict)
+		x.condition(e, c, strict, one)
+		return
 	}
 	x.room -= groupTextSize
-	if c.join == joinNot {
-		part := x.clause(e, &c.parts[0], !strict)
-		return ConditionMatch{Not: &part, Met: !part.Met}
-	}
-	parts, all, some := make([]ConditionMatch, len(c.parts)), true, false
-	for i := range c.parts {
-		parts[i] = x.clause(e, &c.parts[i], strict)
+	parts, all, some := free.take(len(c.parts)), true, false
+	for i := range parts {
+		x.clause(e, &c.parts[i], strict != (c.join == joinNot), &parts[i], free)
 		all, some = all && parts[i].Met, some || parts[i].Met
 	}
-	if c.join == joinAny {
-		return ConditionMatch{Any: parts, Met: some}
+	switch c.join {
+	case joinNot:
+		one.Not, one.Met = &parts[0], !all
+	case joinAny:
+		one.Any, one.Met = parts, some
+	default:
+		one.All, one.Met = parts, all
 	}
-	return ConditionMatch{All: parts, Met: all}
 }
 
 // condition explains one condition. It is judged where that was not needed: not each condition of a
 // group needs to be judged to judge the group.
-func (x *explanation) condition(e *evaluation, c *clause, strict bool) ConditionMatch {
-	one := ConditionMatch{Field: c.one.source.Field, Operator: c.one.source.Operator, Value: c.one.shown, Zone: c.one.source.Zone, Met: strict}
+func (x *explanation) condition(e *evaluation, c *clause, strict bool, one *ConditionMatch) {
+	one.Field, one.Operator, one.Value, one.Zone, one.Met = c.one.source.Field, c.one.source.Operator, c.one.shown, c.one.source.Zone, strict
 	reason := x.of.whyUnsure(c.index)
 	switch {
 	case x.of.judged.has(c.index):
@@ -153,7 +164,6 @@ func (x *explanation) condition(e *evaluation, c *clause, strict bool) Condition
 		one.Value = maskedValue
 	}
 	x.room -= conditionTextSize + textSize(one.Field) + textSize(one.ValueField) + textSize(one.Zone) + textSize(one.Value) + textSize(one.Actual)
-	return one
 }
 
 // What a match and a condition take as JSON besides their texts, in bytes.
