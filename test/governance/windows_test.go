@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -239,6 +240,85 @@ func TestSimulationOfALimitCountsRecordedCalls(t *testing.T) {
 	w.User.Do(http.MethodPost, "/v1/policies", limit).Data(t, &made)
 	require.Len(t, made.Warnings, 1)
 	require.Equal(t, "window_unreachable", made.Warnings[0].Code)
+}
+
+// A limit in shadow mode stops nothing. It says of each call what it would have done, and its coverage
+// counts that.
+func TestShadowLimitIsReportedNotApplied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	shadow := with(rule("at most 5,000 an hour", "block", mediumWrite), m{"mode": "shadow", "conditions": []m{windowOf(perCustomer, "greater", 5000)}})
+	watched := w.policy(shadow)
+	w.policy(with(rule("more than 8,000 needs approval", "require_approval", mediumWrite), m{"conditions": []m{windowOf(perCustomer, "greater", 8000)}}))
+	evaluate := func(amount any) evaluated {
+		var e evaluated
+		w.Runtime.Do(http.MethodPost, "/v1/runtime/governance/evaluate",
+			m{"verb": mediumWrite, "args": m{"amount": amount}, "metadata": m{"customer_id": "c1"}}).Data(t, &e)
+		return e
+	}
+	// decided returns what the audit record of a call's decision says.
+	decided := func(call string) (decision, shadow string, policies []string) {
+		t.Helper()
+		first := w.audit("execution_id=" + call)[0]
+		var details struct {
+			ShadowDecision string `json:"shadow_decision"`
+			Policies       []struct {
+				Name string `json:"policy_name"`
+				Mode string
+			}
+		}
+		require.NoError(t, json.Unmarshal(first.Details, &details))
+		for _, p := range details.Policies {
+			policies = append(policies, p.Mode+" "+p.Name)
+		}
+		return first.Decision, details.ShadowDecision, policies
+	}
+	pay := func(customer, call string) rig.Answer {
+		return w.callFor(customer, mediumWrite, m{"id": call, "amount": 3000}, call)
+	}
+
+	succeeded(t, pay("c1", "under"))
+	decision, would, policies := decided("under")
+	require.Equal(t, "allow", decision)
+	require.Empty(t, would, "the same")
+	require.Empty(t, policies)
+
+	require.Equal(t, "allow", evaluate(2000).Details.ShadowDecision)
+	e := evaluate(2000.01)
+	require.Equal(t, "allow", e.Decision)
+	require.Equal(t, "block", e.Details.ShadowDecision)
+
+	succeeded(t, pay("c1", "over"))
+	require.Len(t, w.bank.of("over"), 1)
+	decision, would, policies = decided("over")
+	require.Equal(t, "allow", decision)
+	require.Equal(t, "block", would)
+	require.Equal(t, []string{"shadow at most 5,000 an hour"}, policies)
+
+	w.hold(mediumWrite, m{"id": "nobody", "amount": 3000}, "nobody")
+	refused(t, pay("c1", "held"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	decision, would, policies = decided("held")
+	require.Equal(t, "pending_approval", decision)
+	require.Equal(t, "block", would)
+	require.ElementsMatch(t, []string{"shadow at most 5,000 an hour", "enforce more than 8,000 needs approval"}, policies)
+	succeeded(t, pay("c2", "other"))
+
+	var covered struct {
+		Runs, Matched, Decided int
+		ByDecision             map[string]int `json:"by_decision"`
+		WouldHave              map[string]int `json:"would_have"`
+	}
+	w.User.Do(http.MethodGet, "/v1/policies/"+watched+"/coverage", nil).Data(t, &covered)
+	require.Equal(t, 5, covered.Runs)
+	require.Equal(t, 3, covered.Matched, "over, held, and in doubt the one of no customer")
+	require.Zero(t, covered.Decided)
+	require.Equal(t, map[string]int{"allow": 1, "pending_approval": 2, "block": 0}, covered.ByDecision)
+	require.Equal(t, map[string]int{"allow": 0, "pending_approval": 0, "block": 3}, covered.WouldHave)
+
+	// Once it is enforced, it counts what it has watched.
+	require.Equal(t, http.StatusOK, w.User.ReplacePolicy(watched, with(shadow, m{"mode": "enforce"})).Status)
+	refused(t, w.callFor("c1", mediumWrite, m{"id": "enforced", "amount": 0.01}, "enforced"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	require.Empty(t, w.bank.of("enforced"))
 }
 
 // Three calls of 2,000 at once under a limit of 5,000, over two processes: exactly two pass. Of those
