@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"time"
 )
 
 // set is the cases: policies, and the calls that they are compared with.
@@ -12,29 +13,46 @@ type set struct {
 	calls    []call
 }
 
-// policy is a rule in words that all three engines have. Empty fields ask nothing. Of
-// verb, provider, risk and part one is set; a provider may have a risk beside it, and verbs
-// that it exempts.
+// policy is a rule in words that all three engines have. Of verb, provider, risk and part one is
+// set; a provider may have a risk beside it, and verbs that it exempts.
 type policy struct {
 	action   string // allow, notify, require_approval, block
 	verb     string // provider:verb_name
 	provider string
 	risk     string
-	part     string   // of the verb's name: "*:" + part + "*"
-	except   string   // the beginning of verbs that a provider's policy exempts
-	over     int64    // args.amount is greater; 0 asks nothing
-	in       []string // args.customer.country is one of
-	prefix   string   // args.note starts with
-	beyond   bool     // args.amount is greater than args.limit
-	outside  []string // args.customer.country is not one of
-	unlike   string   // args.note does not start with, as a regular expression
-	either   bool     // over or in is enough
+	part     string      // of the verb's name: "*:" + part + "*"
+	except   string      // the beginning of verbs that a provider's policy exempts
+	where    []condition // all are true
 }
+
+// condition is a group, or one test. Exactly one field is set.
+type condition struct {
+	any, all []condition
+	not      *condition
+
+	over    int64    // args.amount is greater
+	beyond  bool     // args.amount is greater than args.limit
+	in      []string // args.customer.country is one of
+	prefix  string   // args.note starts with
+	unlike  string   // args.note does not start with, as a regular expression
+	from    int      // the hour of the day, in UTC, is this or later
+	stocked bool     // args.items has an element: a length
+}
+
+func not(c condition) condition { return condition{not: &c} }
+
+func anyOf(list ...condition) condition { return condition{any: list} }
+
+func allOf(list ...condition) condition { return condition{all: list} }
+
+func within(countries ...string) condition { return condition{in: countries} }
 
 type call struct {
 	provider, name, risk string
 	amount, limit        *int64
 	country, note        *string
+	items                *[]string
+	at                   time.Time
 }
 
 func (c call) verb() string { return c.provider + ":" + c.name }
@@ -54,6 +72,9 @@ func (c call) args() json.RawMessage {
 	if c.note != nil {
 		a["note"] = *c.note
 	}
+	if c.items != nil {
+		a["items"] = *c.items
+	}
 	text, err := json.Marshal(a)
 	if err != nil {
 		panic(err) // strings and numbers
@@ -64,7 +85,7 @@ func (c call) args() json.RawMessage {
 // schema is that of each verb: all fields are known, so one that is missing counts
 // against the call.
 const schema = `{"type":"object","properties":{"amount":{"type":"integer"},"limit":{"type":"integer"},"note":{"type":"string"},
-"customer":{"type":"object","properties":{"country":{"type":"string"}}}}}`
+"customer":{"type":"object","properties":{"country":{"type":"string"}}},"items":{"type":"array","items":{"type":"string"}}}}`
 
 var (
 	providers = []string{"stripe", "github", "slack", "hubspot", "shopify"}
@@ -72,7 +93,8 @@ var (
 	risks     = []string{"low", "medium", "high"}
 	actions   = []string{"allow", "notify", "require_approval", "block"}
 	countries = []string{"DE", "FR", "KP", "IR", "US", "BR"}
-	notes     = []string{"re: damaged", "urgent: pay", "hello", "test: x"}
+	midnight  = time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	notes     = []string{"re: damaged", "urgent: pay", "hello", "test: x", "not urgent: a test: y"}
 )
 
 // generate returns n policies and 100 calls, the same each time.
@@ -83,7 +105,7 @@ func generate(n int) set {
 		s.policies = append(s.policies, newPolicy(r, i))
 	}
 	for i := range 100 {
-		c := call{provider: pick(r, providers), name: pick(r, names), risk: risks[i%3]}
+		c := call{provider: pick(r, providers), name: pick(r, names), risk: risks[i%3], at: midnight.Add(time.Duration(r.IntN(24*60)) * time.Minute)}
 		if r.IntN(8) > 0 {
 			v := int64(r.IntN(5000))
 			c.amount = &v
@@ -91,6 +113,9 @@ func generate(n int) set {
 		if r.IntN(8) > 0 {
 			v := int64(r.IntN(5000))
 			c.limit = &v
+			if c.amount != nil && i%9 == 0 {
+				c.limit = c.amount
+			}
 		}
 		if r.IntN(8) > 0 {
 			v := pick(r, countries)
@@ -99,6 +124,10 @@ func generate(n int) set {
 		if r.IntN(8) > 0 {
 			v := pick(r, notes)
 			c.note = &v
+		}
+		if r.IntN(8) > 0 {
+			v := []string{"a", "b", "c"}[:r.IntN(4)]
+			c.items = &v
 		}
 		s.calls = append(s.calls, c)
 	}
@@ -129,27 +158,48 @@ func newPolicy(r *rand.Rand, i int) policy {
 	default:
 		p.verb = fmt.Sprintf("%s:verb_%d", pick(r, providers), i)
 	}
-	switch r.IntN(7) {
-	case 0:
-		p.over = int64(500 + r.IntN(4000))
-	case 1:
-		p.over, p.in = int64(500+r.IntN(2000)), []string{"KP", "IR"}
-		p.either = i%2 == 1
-	case 2:
-		p.prefix = "urgent:"
-	case 3:
-		p.beyond = true
-	case 4:
-		p.outside = []string{"DE", "FR", "US"}
-	case 5:
-		p.unlike = "test:"
-	default:
-		p.in = []string{"KP", "IR", "BR"}
-	}
+	p.where = pick(r, kinds(int64(500+r.IntN(4000))))
 	return p
 }
 
-func pick(r *rand.Rand, list []string) string { return list[r.IntN(len(list))] }
+// kinds returns conditions of each kind that tenants write: one or two tests, or groups within groups,
+// up to four deep. All three engines can say them.
+func kinds(amount int64) [][]condition {
+	large, late := condition{over: amount}, condition{from: 18}
+	urgent, noTest, stocked := condition{prefix: "urgent:"}, condition{unlike: "test:"}, condition{stocked: true}
+	embargoed := within("KP", "IR")
+	return [][]condition{
+		{large},
+		{large, embargoed},
+		{anyOf(large, embargoed)},
+		{urgent},
+		{{beyond: true}},
+		{within("KP", "IR", "BR")},
+		{not(within("DE", "FR", "US"))},
+		{noTest},
+		{stocked},
+		{late, large},
+		{not(stocked), anyOf(allOf(urgent, large), embargoed)},
+		{anyOf(allOf(large, not(anyOf(urgent, embargoed))), allOf(late, not(stocked)))},
+		{not(allOf(anyOf(within("DE", "FR"), not(noTest)), stocked)), large},
+	}
+}
+
+// alone returns for each kind of conditions a policy that blocks by it, and calls that nothing else
+// decides.
+func alone() (sets []set) {
+	for _, where := range kinds(2500) {
+		s := generate(0)
+		s.policies = []policy{{action: "block", risk: "low", where: where}}
+		for i := range s.calls {
+			s.calls[i].risk = "low"
+		}
+		sets = append(sets, s)
+	}
+	return sets
+}
+
+func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
 // strictest turns the actions of the policies that match into a decision, for engines
 // that leave that to their caller.

@@ -43,11 +43,18 @@ func newCedar(s set) (*cedarEngine, error) {
 		if c.note != nil {
 			args["note"] = cedar.String(*c.note)
 		}
+		if c.items != nil {
+			var items []cedar.Value
+			for _, item := range *c.items {
+				items = append(items, cedar.String(item))
+			}
+			args["items"] = cedar.NewSet(items...)
+		}
 		e.requests = append(e.requests, cedar.Request{
 			Principal: cedar.NewEntityUID("Tenant", "t"), Action: cedar.NewEntityUID("Action", cedar.String(c.verb())),
 			Resource: cedar.NewEntityUID("Provider", cedar.String(c.provider)),
 			Context: cedar.NewRecord(cedar.RecordMap{
-				"verb": cedar.String(c.verb()), "risk": cedar.String(c.risk), "args": cedar.NewRecord(args),
+				"verb": cedar.String(c.verb()), "risk": cedar.String(c.risk), "args": cedar.NewRecord(args), "now": cedar.NewDatetime(c.at),
 			}),
 		})
 		e.risks = append(e.risks, c.risk)
@@ -74,40 +81,50 @@ func cedarText(p policy) string {
 	default:
 		when = append(when, fmt.Sprintf("context.verb like %q", "*:"+p.part+"*"))
 	}
-	// A condition holds too where the call lacks its field, unless the policy allows.
-	var asked []string
-	ask := func(has, test string) {
-		if p.action == "allow" {
-			asked = append(asked, fmt.Sprintf("(%s && %s)", has, test))
-			return
-		}
-		asked = append(asked, fmt.Sprintf("(!(%s) || %s)", has, test))
+	for _, c := range p.where {
+		when = append(when, cedarCondition(c, p.action != "allow"))
 	}
-	if p.over > 0 {
-		ask("context.args has amount", fmt.Sprintf("context.args.amount > %d", p.over))
-	}
-	if p.in != nil {
-		ask("context.args has customer && context.args.customer has country",
-			fmt.Sprintf("[\"%s\"].contains(context.args.customer.country)", strings.Join(p.in, `", "`)))
-	}
-	if p.beyond {
-		ask("context.args has amount && context.args has limit", "context.args.amount > context.args.limit")
-	}
-	if p.outside != nil {
-		ask("context.args has customer && context.args.customer has country",
-			fmt.Sprintf("!([\"%s\"].contains(context.args.customer.country))", strings.Join(p.outside, `", "`)))
-	}
-	if p.unlike != "" {
-		ask("context.args has note", fmt.Sprintf("!(context.args.note like %q)", p.unlike+"*"))
-	}
-	if p.prefix != "" {
-		ask("context.args has note", fmt.Sprintf("context.args.note like %q", p.prefix+"*"))
-	}
-	if p.either {
-		asked = []string{"(" + strings.Join(asked, " || ") + ")"}
-	}
-	when = append(when, asked...)
 	return fmt.Sprintf("permit (principal, %s, %s) when { %s };", action, resource, strings.Join(when, " && "))
+}
+
+// cedarCondition writes a condition. Where strict, a test is true too where the call lacks its field.
+func cedarCondition(c condition, strict bool) string {
+	join := func(list []condition, and string) string {
+		var parts []string
+		for _, one := range list {
+			parts = append(parts, cedarCondition(one, strict))
+		}
+		return "(" + strings.Join(parts, and) + ")"
+	}
+	test := func(has, test string) string {
+		if strict {
+			return fmt.Sprintf("(!(%s) || %s)", has, test)
+		}
+		return fmt.Sprintf("(%s && %s)", has, test)
+	}
+	switch {
+	case c.any != nil:
+		return join(c.any, " || ")
+	case c.all != nil:
+		return join(c.all, " && ")
+	case c.not != nil:
+		return "!" + cedarCondition(*c.not, !strict)
+	case c.over > 0:
+		return test("context.args has amount", fmt.Sprintf("context.args.amount > %d", c.over))
+	case c.beyond:
+		return test("context.args has amount && context.args has limit", "context.args.amount > context.args.limit")
+	case c.in != nil:
+		return test("context.args has customer && context.args.customer has country",
+			fmt.Sprintf("[\"%s\"].contains(context.args.customer.country)", strings.Join(c.in, `", "`)))
+	case c.prefix != "":
+		return test("context.args has note", fmt.Sprintf("context.args.note like %q", c.prefix+"*"))
+	case c.unlike != "":
+		return test("context.args has note", fmt.Sprintf("!(context.args.note like %q)", c.unlike+"*"))
+	case c.from > 0:
+		return fmt.Sprintf("(context.now.toTime() >= duration(\"%dh\"))", c.from)
+	default:
+		return test("context.args has items", "!(context.args.items.isEmpty())")
+	}
 }
 
 func (*cedarEngine) name() string { return "cedar" }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -34,14 +35,17 @@ decision := "block" if {
 func newOPA(ctx context.Context, s set) (*opa, error) {
 	var b strings.Builder
 	b.WriteString(header)
+	m := &module{out: &b}
 	for _, p := range s.policies {
-		bodies := []policy{p}
-		if p.either { // each rule of a set adds to it
-			bodies = []policy{p, p}
-			bodies[0].in, bodies[1].over = nil, 0
+		bodies := [][]condition{p.where}
+		if len(p.where) == 1 && p.where[0].any != nil { // each rule of a set adds to it
+			bodies = nil
+			for _, c := range p.where[0].any {
+				bodies = append(bodies, []condition{c})
+			}
 		}
-		for _, one := range bodies {
-			fmt.Fprintf(&b, "\nactions contains %q if {\n%s}\n", one.action, regoBody(one))
+		for _, conditions := range bodies {
+			m.rule(fmt.Sprintf("actions contains %q", p.action), regoScope(p), conditions, p.action != "allow")
 		}
 	}
 	query, err := rego.New(rego.Query("data.tenant.decision"), rego.Module("tenant.rego", b.String())).PrepareForEval(ctx)
@@ -54,7 +58,7 @@ func newOPA(ctx context.Context, s set) (*opa, error) {
 		if err := json.Unmarshal(c.args(), &args); err != nil {
 			return nil, fmt.Errorf("opa: %w", err)
 		}
-		v, err := ast.InterfaceToValue(map[string]any{"verb": c.verb(), "provider": c.provider, "risk": c.risk, "args": args})
+		v, err := ast.InterfaceToValue(map[string]any{"verb": c.verb(), "provider": c.provider, "risk": c.risk, "args": args, "now": c.at.UnixNano()})
 		if err != nil {
 			return nil, fmt.Errorf("opa: %w", err)
 		}
@@ -63,7 +67,7 @@ func newOPA(ctx context.Context, s set) (*opa, error) {
 	return o, nil
 }
 
-func regoBody(p policy) string {
+func regoScope(p policy) string {
 	var b strings.Builder
 	switch {
 	case p.verb != "":
@@ -81,35 +85,101 @@ func regoBody(p policy) string {
 	default:
 		fmt.Fprintf(&b, "\tcontains(input.verb, %q)\n", ":"+p.part)
 	}
-	// object.get with a value that fits stands for the field that is missing.
-	fits := func(value string) string { return value }
-	if p.action == "allow" {
-		fits = func(string) string { return "null" }
-	}
-	if p.over > 0 {
-		fmt.Fprintf(&b, "\tamount := object.get(input.args, \"amount\", %s)\n\tis_number(amount)\n\tamount > %d\n", fits(fmt.Sprint(p.over+1)), p.over)
-	}
-	if p.beyond {
-		fmt.Fprintf(&b, "\tamount := object.get(input.args, \"amount\", %s)\n\tlimit := object.get(input.args, \"limit\", %s)\n\tis_number(amount)\n\tis_number(limit)\n\tamount > limit\n",
-			fits("1e9"), fits("-1e9"))
-	}
-	if p.outside != nil {
-		fmt.Fprintf(&b, "\tcountry := object.get(input.args, [\"customer\", \"country\"], %s)\n\tis_string(country)\n\tnot country in {\"%s\"}\n", fits(`""`), strings.Join(p.outside, `", "`))
-	}
-	if p.unlike != "" {
-		fmt.Fprintf(&b, "\tnote := object.get(input.args, \"note\", %s)\n\tis_string(note)\n\tnot regex.match(%q, note)\n", fits(`""`), "^"+p.unlike)
-	}
-	if p.in != nil {
-		list, err := json.Marshal(p.in)
-		if err != nil {
-			panic(err) // strings
-		}
-		fmt.Fprintf(&b, "\tobject.get(input.args, [\"customer\", \"country\"], %s) in {%s}\n", fits(`"`+p.in[0]+`"`), strings.Trim(string(list), "[]"))
-	}
-	if p.prefix != "" {
-		fmt.Fprintf(&b, "\tnote := object.get(input.args, \"note\", %s)\n\tis_string(note)\n\tstartswith(note, %q)\n", fits(`"`+p.prefix+`"`), p.prefix)
-	}
 	return b.String()
+}
+
+// module writes rules. A group within another becomes a rule of its own, which is how Rego says it.
+type module struct {
+	out   *strings.Builder
+	names int
+}
+
+// name returns one that nothing else has.
+func (m *module) name(of string) string {
+	m.names++
+	return fmt.Sprintf("%s_%d", of, m.names)
+}
+
+// rule writes a rule, after those that it asks.
+func (m *module) rule(head, scope string, conditions []condition, strict bool) {
+	body := scope
+	for _, c := range conditions {
+		body += m.condition(c, strict)
+	}
+	fmt.Fprintf(m.out, "\n%s if {\n%s}\n", head, body)
+}
+
+// condition returns the lines of a condition. Where strict, a test is true too where the call lacks
+// its field.
+func (m *module) condition(c condition, strict bool) string {
+	switch {
+	case c.all != nil:
+		var lines string
+		for _, one := range c.all {
+			lines += m.condition(one, strict)
+		}
+		return lines
+	case c.any != nil:
+		group := m.name("group")
+		for _, one := range c.any {
+			m.rule(group, "", []condition{one}, strict)
+		}
+		return "\t" + group + "\n"
+	case c.not == nil:
+		return m.test(c, strict, false)
+	case c.not.any == nil && c.not.all == nil && c.not.not == nil:
+		return m.test(*c.not, strict, true)
+	}
+	group := m.name("group")
+	m.rule(group, "", []condition{*c.not}, !strict)
+	return "\tnot " + group + "\n"
+}
+
+// test returns the lines of one test, or of its opposite. object.get with a value that fits stands
+// for the field that is missing.
+func (m *module) test(c condition, strict, opposite bool) string {
+	get := func(path, fits, misfits, is string) (name, lines string) {
+		missing := "null"
+		switch {
+		case strict && opposite:
+			missing = misfits
+		case strict:
+			missing = fits
+		}
+		name = m.name("x")
+		return name, fmt.Sprintf("\t%s := object.get(input.args, %s, %s)\n\t%s(%s)\n", name, path, missing, is, name)
+	}
+	say := func(test string) string {
+		if opposite {
+			return "\tnot " + test + "\n"
+		}
+		return "\t" + test + "\n"
+	}
+	switch {
+	case c.over > 0:
+		amount, lines := get(`"amount"`, strconv.FormatInt(c.over+1, 10), "0", "is_number")
+		return lines + say(fmt.Sprintf("%s > %d", amount, c.over))
+	case c.beyond:
+		amount, lines := get(`"amount"`, "1e9", "-1e9", "is_number")
+		limit, more := get(`"limit"`, "-1e9", "1e9", "is_number")
+		return lines + more + say(amount+" > "+limit)
+	case c.in != nil:
+		list := fmt.Sprintf("{\"%s\"}", strings.Join(c.in, `", "`))
+		country, lines := get(`["customer", "country"]`, strconv.Quote(c.in[0]), `""`, "is_string")
+		return lines + say(country+" in "+list)
+	case c.prefix != "":
+		note, lines := get(`"note"`, strconv.Quote(c.prefix), `""`, "is_string")
+		return lines + say(fmt.Sprintf("startswith(%s, %q)", note, c.prefix))
+	case c.unlike != "": // itself an opposite
+		opposite = !opposite
+		note, lines := get(`"note"`, strconv.Quote(c.unlike), `""`, "is_string")
+		return lines + say(fmt.Sprintf("regex.match(%q, %s)", "^"+c.unlike, note))
+	case c.from > 0:
+		return say(fmt.Sprintf("time.clock(input.now)[0] >= %d", c.from))
+	default:
+		items, lines := get(`"items"`, `["x"]`, "[]", "is_array")
+		return lines + say(fmt.Sprintf("count(%s) > 0", items))
+	}
 }
 
 func (*opa) name() string { return "opa" }

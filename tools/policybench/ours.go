@@ -35,28 +35,7 @@ func newOurs(s set) *ours {
 		default:
 			one.Matchers = []governance.Matcher{{Type: governance.MatchVerb, Value: "*:" + p.part + "*"}}
 		}
-		if p.over > 0 {
-			one.Conditions = append(one.Conditions, condition("args.amount", governance.OpGreater, p.over))
-		}
-		if p.in != nil {
-			one.Conditions = append(one.Conditions, condition("args.customer.country", governance.OpIn, p.in))
-		}
-		if p.prefix != "" {
-			one.Conditions = append(one.Conditions, condition("args.note", governance.OpStartsWith, p.prefix))
-		}
-		if p.beyond {
-			one.Conditions = append(one.Conditions, governance.Condition{Field: "args.amount", Operator: governance.OpGreater, ValueField: "args.limit"})
-		}
-		if p.outside != nil {
-			in := condition("args.customer.country", governance.OpIn, p.outside)
-			one.Conditions = append(one.Conditions, governance.Condition{Not: &in})
-		}
-		if p.unlike != "" {
-			one.Conditions = append(one.Conditions, condition("args.note", governance.OpNotMatches, "^"+p.unlike))
-		}
-		if p.either {
-			one.Conditions = []governance.Condition{{Any: one.Conditions}}
-		}
+		one.Conditions = groups(p.where)
 		list = append(list, one)
 	}
 	o := &ours{set: governance.Compile(1, list)}
@@ -65,13 +44,47 @@ func newOurs(s set) *ours {
 		args := c.args()
 		o.calls = append(o.calls, governance.Call{
 			Verb: verb.Name{Provider: c.provider, Verb: c.name}, Risk: verb.Risk(c.risk), Operation: verb.Write, Args: args,
-			Fields: fields, Masked: func() json.RawMessage { return args },
+			Fields: fields, Masked: func() json.RawMessage { return args }, Context: governance.Context{Now: c.at},
 		})
 	}
 	return o
 }
 
-func condition(field string, op governance.Operator, value any) governance.Condition {
+func groups(list []condition) []governance.Condition {
+	var out []governance.Condition
+	for _, c := range list {
+		out = append(out, group(c))
+	}
+	return out
+}
+
+func group(c condition) governance.Condition {
+	switch {
+	case c.any != nil:
+		return governance.Condition{Any: groups(c.any)}
+	case c.all != nil:
+		return governance.Condition{All: groups(c.all)}
+	case c.not != nil:
+		one := group(*c.not)
+		return governance.Condition{Not: &one}
+	case c.over > 0:
+		return test("args.amount", governance.OpGreater, c.over)
+	case c.beyond:
+		return governance.Condition{Field: "args.amount", Operator: governance.OpGreater, ValueField: "args.limit"}
+	case c.in != nil:
+		return test("args.customer.country", governance.OpIn, c.in)
+	case c.prefix != "":
+		return test("args.note", governance.OpStartsWith, c.prefix)
+	case c.unlike != "":
+		return test("args.note", governance.OpNotMatches, "^"+c.unlike)
+	case c.from > 0:
+		return test("time.hour", governance.OpGreaterOrEqual, c.from)
+	default:
+		return test("args.items", governance.OpLengthGreater, 0)
+	}
+}
+
+func test(field string, op governance.Operator, value any) governance.Condition {
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // strings and numbers
