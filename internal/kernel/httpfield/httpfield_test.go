@@ -54,3 +54,12 @@ func TestMediaTypeIsLowerCaseWithoutParameters(t *testing.T) {
 		require.Equal(t, want, httpfield.IsJSON(media), media)
 	}
 }
+
+func TestDecodedKeepsWhatIsNoEncoding(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", "a b": "a b", "a+b": "a b", "%2e%2E/%zz": "../%zz", "100%": "100%", "%2": "%2", "%%2e": "%.", "%25252e": ".", "%2525252e": "%2e",
+	} {
+		require.Equal(t, want, httpfield.Decoded(text), "%q", text)
+	}
+}

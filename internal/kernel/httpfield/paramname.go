@@ -1,8 +1,8 @@
 package httpfield
 
 import (
-	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -49,16 +49,35 @@ func ChoosesMethod(name string) bool {
 }
 
 // Decoded undoes percent-encoding that a caller put into a text, up to three times. The text
-// is encoded again when it is sent, but a server behind a proxy may decode twice.
+// is encoded again when it is sent, but a server behind a proxy may decode twice. What is no encoding
+// stays, because some servers decode what stands beside it.
 func Decoded(s string) string {
 	for range maxDecodings {
-		plain, err := url.QueryUnescape(s)
-		if err != nil || plain == s {
+		if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 			break
 		}
-		s = plain
+		s = decodedOnce(s)
 	}
 	return s
+}
+
+func decodedOnce(s string) string {
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if b, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				out = append(out, byte(b))
+				i += 2
+				continue
+			}
+		}
+		if s[i] == '+' {
+			out = append(out, ' ')
+			continue
+		}
+		out = append(out, s[i])
+	}
+	return string(out)
 }
 
 func plainName(name string) string {

@@ -69,6 +69,32 @@ func (p Param) Wire() string {
 	return p.Arg
 }
 
+// Separator returns the text that separates the values of a parameter, "" where each stands by
+// itself. encoded says that it is written apart from the same text within an item: a comma in one
+// becomes %2C. A space and a pipe become in an item what they are between items. Within the names
+// and values of an object no separator can be told apart.
+func (p Param) Separator() (sep string, encoded bool) {
+	exploded := p.Explode && p.In != InHeader
+	switch {
+	case p.Style == StyleJSON || p.Style == StyleDeep:
+		return "", false
+	case p.Style == StyleSimple || p.Style == "" && !exploded:
+	case exploded && p.Style == StyleLabel:
+		return ".", false
+	case exploded && p.Style == StyleMatrix:
+		return ";", true
+	case exploded:
+		return "", false
+	case p.Style == StyleSpace:
+		return " ", false
+	case p.Style == StylePipe:
+		return "|", false
+	case p.Style == StyleTab:
+		return "\t", false
+	}
+	return ",", p.In != InHeader && (!p.Reserved || p.In == InPath)
+}
+
 // Body encodings.
 const (
 	BodyJSON      = "json"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"agentruntime/internal/kernel/exactjson"
@@ -172,19 +173,69 @@ func (b *builder) pathValue(name string) (string, error) {
 	if p.Reserved && emptySegment(v) {
 		return "", invalid(p.Arg, "pattern", "must not have an empty path segment")
 	}
-	// What is written counts: a list of one empty text is not empty, and its text is.
-	text := pathText(p, v)
-	if text == "" || scalar(v) == "" || isEmpty(v) {
+	if scalar(v) == "" || isEmpty(v) {
 		return "", invalid(p.Arg, "minLength", "must not be empty")
 	}
-	return text, nil
+	if p.Style != httpplan.StyleJSON {
+		if err := noGaps(p.Arg, v); err != nil {
+			return "", err
+		}
+	}
+	return pathText(p, v), nil
+}
+
+// noGaps refuses what a list or an object in a path would show as nothing: null, and an empty item.
+func noGaps(arg string, v any) error {
+	refuse := func(at, rule, message string) error {
+		f := fault.New(fault.CodeInvalidArgs, "")
+		f.Details = []fault.Detail{{Path: "/args/" + fault.PointerToken(arg) + "/" + at, Rule: rule, Message: message}}
+		return f
+	}
+	const noNull = "must not be null: a path cannot have it"
+	switch v := v.(type) {
+	case []any:
+		for i, e := range v {
+			if e == nil {
+				return refuse(strconv.Itoa(i), "null", noNull)
+			}
+			if e == "" {
+				return refuse(strconv.Itoa(i), "minLength", "must not be empty")
+			}
+		}
+	case map[string]any:
+		for _, name := range keys(v) {
+			if v[name] == nil {
+				return refuse(fault.PointerToken(name), "null", noNull)
+			}
+		}
+	}
+	return nil
 }
 
 // emptySegment reports whether a text whose slashes stay slashes has nothing before, between or
 // behind them.
 func emptySegment(v any) bool {
-	text, ok := v.(string)
-	return ok && slices.Contains(strings.Split(text, "/"), "")
+	return anyText(v, func(text string) bool {
+		return text != "" && slices.Contains(strings.Split(text, "/"), "")
+	})
+}
+
+// anyText reports whether a text of a value is as said: the value, the names of its members or what is
+// in it.
+func anyText(v any, is func(string) bool) bool {
+	switch v := v.(type) {
+	case string:
+		return is(v)
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return anyText(e, is) })
+	case map[string]any:
+		for name, e := range v {
+			if is(name) || anyText(e, is) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // pathRefusal is the error for several values that together make a dot segment.
@@ -201,23 +252,14 @@ func (b *builder) pathRefusal() error {
 // encoded, but some servers decode before they route, or decode twice. A semicolon ends a
 // segment's name for some of them.
 func climbs(v any) bool {
-	switch v := v.(type) {
-	case string:
-		for segment := range strings.FieldsFuncSeq(httpfield.Decoded(v), func(r rune) bool { return r == '/' || r == '\\' }) {
+	return anyText(v, func(text string) bool {
+		for segment := range strings.FieldsFuncSeq(httpfield.Decoded(text), func(r rune) bool { return r == '/' || r == '\\' }) {
 			if name, _, _ := strings.Cut(segment, ";"); name == ".." || name == "." {
 				return true
 			}
 		}
-	case []any:
-		return slices.ContainsFunc(v, climbs)
-	case map[string]any:
-		for _, e := range v {
-			if climbs(e) {
-				return true
-			}
-		}
-	}
-	return false
+		return false
+	})
 }
 
 // params writes the query, header and cookie parameters. null is not sent.
@@ -236,6 +278,9 @@ func (b *builder) params() error {
 		if err := b.param(p, v); err != nil {
 			return err
 		}
+		if p.In == httpplan.InHeader && !httpfield.ValidValue(headerText(p, v)) {
+			return invalid(p.Arg, "pattern", "must not have control characters")
+		}
 		if v, err = withoutNulls(fault.PointerToken(p.Arg), p.Style, v); err != nil {
 			return err
 		}
@@ -245,11 +290,7 @@ func (b *builder) params() error {
 		case httpplan.InCookie:
 			b.cookie.write(p.Wire(), p.Style, p.Explode, false, v)
 		case httpplan.InHeader:
-			value := headerText(p, v)
-			if !httpfield.ValidValue(value) {
-				return invalid(p.Arg, "pattern", "must not have control characters")
-			}
-			b.header.Set(p.Wire(), value)
+			b.header.Set(p.Wire(), headerText(p, v))
 		}
 	}
 	return nil

@@ -140,6 +140,12 @@ func TestUnsendableArgumentsAreRefused(t *testing.T) {
 		"two slashes":                 {reserved, `{"x":"a//b"}`, "/args/x"},
 		"a line break":                {header, `{"h":"a\r\nX-Evil: 1"}`, "/args/h"},
 		"a line break in a list":      {header, `{"h":["a\n"]}`, "/args/h"},
+		"a comma in a header's list":  {header, `{"h":["a",["b","c"]]}`, "/args/h/1"},
+		"a null in a path's list":     {path, `{"x":["a",null],"y":"1"}`, "/args/x/1"},
+		"a null in a path's object":   {path, `{"x":{"a":null},"y":"1"}`, "/args/x/a"},
+		"an empty text in a list":     {path, `{"x":["a",""],"y":"1"}`, "/args/x/1"},
+		"dots in a name":              {path, `{"x":{"../a":"b"},"y":"1"}`, "/args/x"},
+		"slashes in a list":           {reserved, `{"x":["a//b"]}`, "/args/x"},
 		"no object":                   {path, `[]`, "/args"},
 		"null for all":                {path, `null`, "/args"},
 	}
@@ -155,16 +161,15 @@ func TestUnsendableArgumentsAreRefused(t *testing.T) {
 	}
 }
 
-// TestDotSegmentOfTwoValuesIsRefused: each value is harmless, together they are not.
-func TestDotSegmentOfTwoValuesIsRefused(t *testing.T) {
+// Items of nothing would make a dot segment of the dots that a label writes.
+func TestEmptyItemsInAPathAreRefused(t *testing.T) {
 	t.Parallel()
-	plan := httpplan.Plan{Method: "GET", Path: "/a/.{x}/b", Params: []httpplan.Param{{Arg: "x", In: "path", Style: "label"}}}
-	_, err := httpcall.BuildRequest(plan, base, json.RawMessage(`{"x":["",""]}`))
-	require.NoError(t, err)
-	plan.Params[0].Explode = true
-	plan.Path = "/a/{x}/b"
-	_, err = httpcall.BuildRequest(plan, base, json.RawMessage(`{"x":["",""]}`))
-	require.True(t, fault.HasCode(err, fault.CodeInvalidArgs))
+	for _, explode := range []bool{false, true} {
+		plan := httpplan.Plan{Method: "GET", Path: "/a/.{x}/b", Params: []httpplan.Param{{Arg: "x", In: "path", Style: "label", Explode: explode}}}
+		_, err := httpcall.BuildRequest(plan, base, json.RawMessage(`{"x":["",""]}`))
+		require.True(t, fault.HasCode(err, fault.CodeInvalidArgs))
+		require.Equal(t, "/args/x/0", fault.As(err).Details[0].Path)
+	}
 }
 
 func TestBodyIsWrittenByItsKind(t *testing.T) {
@@ -190,6 +195,7 @@ func TestBodyIsWrittenByItsKind(t *testing.T) {
 		"a form with encodings":  {form, `{"deep":{"k":{"l":[1,{"m":2}]}},"one":[1,2],"pipe":["a","b"],"json":["x"]}`, "deep%5Bk%5D%5Bl%5D%5B0%5D=1&deep%5Bk%5D%5Bl%5D%5B1%5D%5Bm%5D=2&json=%5B%22x%22%5D&one=1,2&pipe=a%7Cb", "application/x-www-form-urlencoded"},
 		"a form with an object":  {form, `{"o":{"a":1}}`, "o=%7B%22a%22%3A1%7D", "application/x-www-form-urlencoded"},
 		"a form with null":       {form, `{"a":null,"b":"","deep":{"x":null,"y":[{"z":null,"w":1}]},"json":[null],"o":{"n":null}}`, "b=&deep%5By%5D%5B0%5D%5Bw%5D=1&json=%5Bnull%5D&o=%7B%22n%22%3Anull%7D", "application/x-www-form-urlencoded"},
+		"base64 without padding": {&httpplan.Body{Type: "image/png", Kind: "binary", Arg: "body"}, `{"body":"__8"}`, "\xff\xff", "image/png"},
 		"a form as one argument": {&httpplan.Body{Type: "application/x-www-form-urlencoded", Kind: "form", Arg: "body"}, `{"body":{"a":1,"b":"c"}}`, "a=1&b=c", "application/x-www-form-urlencoded"},
 		"a body where none is":   {nil, `{"x":1}`, ``, ""},
 	}

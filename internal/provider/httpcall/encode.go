@@ -64,12 +64,13 @@ func scalar(v any) string {
 	case bool:
 		return strconv.FormatBool(v)
 	default:
-		raw, err := exactjson.Encode(v)
-		if err != nil {
-			return ""
-		}
-		return string(raw)
+		return jsonText(v)
 	}
+}
+
+// jsonText writes a value as JSON that a header can carry too: JSON does not escape the character 127.
+func jsonText(v any) string {
+	return strings.ReplaceAll(exactjson.Text(v), "\x7f", `\u007f`)
 }
 
 // keys returns the names of an object in order, so that a request is the same
@@ -112,7 +113,7 @@ func pathText(p httpplan.Param, v any) string {
 	esc := func(s string) string { return escapePath(s, p.Reserved) }
 	switch p.Style {
 	case httpplan.StyleJSON:
-		return esc(exactjson.Text(v))
+		return esc(jsonText(v))
 	case httpplan.StyleLabel:
 		sep := ","
 		if p.Explode {
@@ -148,7 +149,7 @@ func matrixText(p httpplan.Param, v any, esc func(string) string) string {
 // headerText writes a header parameter. Headers are not percent-encoded.
 func headerText(p httpplan.Param, v any) string {
 	if p.Style == httpplan.StyleJSON {
-		return exactjson.Text(v)
+		return jsonText(v)
 	}
 	return joined(v, ",", p.Explode, func(s string) string { return s })
 }
@@ -210,7 +211,7 @@ func (q *pairs) write(name, style string, explode, reserved bool, v any) {
 	}
 	switch {
 	case style == httpplan.StyleJSON:
-		q.add(wire, esc(exactjson.Text(v)))
+		q.add(wire, esc(jsonText(v)))
 	case style == httpplan.StyleDeep:
 		q.deep(wire, v, esc)
 	case explode:

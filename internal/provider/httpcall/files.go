@@ -15,11 +15,12 @@ import (
 	"agentruntime/internal/kernel/httpplan"
 )
 
-// binary decodes a base64 argument.
+// binary decodes a base64 argument: in either alphabet, with or without padding, as the format byte of
+// a schema has it.
 func binary(arg string, v any) ([]byte, error) {
 	encoded, ok := v.(string)
-	raw, err := base64.StdEncoding.DecodeString(encoded)
-	if !ok || err != nil {
+	raw, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "=")))
+	if !ok || err != nil || strings.ContainsAny(encoded, "\r\n") {
 		return nil, invalid(arg, "contentEncoding", "must be base64")
 	}
 	return raw, nil
@@ -38,7 +39,8 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := b.field(name, httpplan.Encoding{}, v); err != nil {
+		// A part of its own separates each item of a list, and an object is JSON.
+		if err := b.field(name, httpplan.Encoding{Style: partStyle(v), Explode: true}, v); err != nil {
 			return nil, err
 		}
 		if v == nil {

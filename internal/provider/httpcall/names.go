@@ -201,7 +201,7 @@ func (b *builder) param(p httpplan.Param, v any) error {
 // separable refuses a value whose items or members a server could not tell apart, because one of
 // them has the text that separates them. pointer is where in args the value stands.
 func separable(pointer string, p httpplan.Param, v any) error {
-	sep, encoded := separator(p)
+	sep, encoded := p.Separator()
 	refuse := func(at string) error {
 		f := fault.New(fault.CodeInvalidArgs, "")
 		f.Details = []fault.Detail{{Path: "/args/" + pointer + "/" + at, Rule: "separator", Message: fmt.Sprintf("must not have %q, which separates the values of this argument: the provider would read another value", sep)}}
@@ -213,13 +213,13 @@ func separable(pointer string, p httpplan.Param, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range keys(v) {
-			if strings.Contains(httpfield.Decoded(name), sep) || strings.Contains(httpfield.Decoded(scalar(v[name])), sep) {
+			if has(name, sep, true) || has(v[name], sep, true) {
 				return refuse(fault.PointerToken(name))
 			}
 		}
 	case []any:
 		for i, e := range v {
-			if !encoded && strings.Contains(scalar(e), sep) {
+			if !encoded && has(e, sep, false) {
 				return refuse(strconv.Itoa(i))
 			}
 		}
@@ -227,29 +227,28 @@ func separable(pointer string, p httpplan.Param, v any) error {
 	return nil
 }
 
-// separator returns the text that separates the values of a parameter, "" where each stands by
-// itself. encoded says that it is written apart from the same text within an item: a comma in one
-// becomes %2C. A space and a pipe become in an item what they are between items.
-func separator(p httpplan.Param) (sep string, encoded bool) {
-	exploded := p.Explode && p.In != httpplan.InHeader
-	switch {
-	case p.Style == httpplan.StyleJSON || p.Style == httpplan.StyleDeep:
-		return "", false
-	case p.Style == httpplan.StyleSimple || p.Style == "" && !exploded:
-	case exploded && p.Style == httpplan.StyleLabel:
-		return ".", false
-	case exploded && p.Style == httpplan.StyleMatrix:
-		return ";", true
-	case exploded:
-		return "", false
-	case p.Style == httpplan.StyleSpace:
-		return " ", false
-	case p.Style == httpplan.StylePipe:
-		return "|", false
-	case p.Style == httpplan.StyleTab:
-		return "\t", false
+// has reports whether the text of a value has the separator. A list or an object is written as JSON,
+// whose own commas count. decoded says that an encoded separator counts too.
+func has(v any, sep string, decoded bool) bool {
+	switch v := v.(type) {
+	case string:
+		if decoded {
+			v = httpfield.Decoded(v)
+		}
+		return strings.Contains(v, sep)
+	case json.Number:
+		return strings.Contains(v.String(), sep)
+	case []any:
+		return sep == "," && len(v) > 1 || slices.ContainsFunc(v, func(e any) bool { return has(e, sep, decoded) })
+	case map[string]any:
+		for name, e := range v {
+			if has(name, sep, decoded) || has(e, sep, decoded) {
+				return true
+			}
+		}
+		return sep == "," && len(v) > 1
 	}
-	return ",", p.In != httpplan.InHeader && (!p.Reserved || p.In == httpplan.InPath)
+	return false
 }
 
 // inTemplate reports whether the verb's own query has the name.

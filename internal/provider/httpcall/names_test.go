@@ -164,11 +164,11 @@ func TestArgumentsDoNotWriteTheCredentialsName(t *testing.T) {
 func TestPathIsJudgedAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	plan := httpplan.Plan{Method: "POST", Path: "/orders/{ids}/cancel", Params: []httpplan.Param{{Arg: "ids", In: "path", Style: "simple"}}}
-	for _, ids := range []string{`[""]`, `[null]`, `{}`, `"%2e%2e"`, `"a/%2e%2e/b"`, `"..;x"`, `"%252e."`, `["a/..;/b"]`} {
+	for _, ids := range []string{`[""]`, `[null]`, `{}`, `"%2e%2e"`, `"a/%2e%2e/b"`, `"..;x"`, `"%252e."`, `"%2e%2e/%zz"`, `["a/..;/b"]`, `["a",""]`, `["a",null]`, `{"a":null}`, `{"..":"a"}`} {
 		_, err := httpcall.BuildRequest(plan, base, json.RawMessage(`{"ids":`+ids+`}`))
 		require.True(t, fault.HasCode(err, fault.CodeInvalidArgs), ids)
 	}
-	for ids, want := range map[string]string{`["a",""]`: "a,", `"a;b"`: "a%3Bb", `"..."`: "...", `"100%"`: "100%25"} {
+	for ids, want := range map[string]string{`["a","b"]`: "a,b", `{"a":""}`: "a,", `"a;b"`: "a%3Bb", `"..."`: "...", `"100%"`: "100%25"} {
 		req, err := httpcall.BuildRequest(plan, base, json.RawMessage(`{"ids":`+ids+`}`))
 		require.NoError(t, err)
 		require.Equal(t, base+"/orders/"+want+"/cancel", req.URL)

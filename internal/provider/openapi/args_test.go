@@ -193,7 +193,7 @@ func TestParametersBecomeArguments(t *testing.T) {
 	require.Empty(t, im.Rejected)
 	require.JSONEq(t, `{"type":"object","additionalProperties":false,"required":["id","undeclared"],"properties":{
 		"id":{"type":"integer"},"query_id":{"type":"boolean"},"page":{"type":"string","description":"Page"},"filter":{"type":"object"},
-		"undeclared":`+inPath+`,"odd":{}}}`, string(im.Verbs[0].Schema))
+		"undeclared":`+inPath+`,"odd":{"items":{"not":{"type":"null"}}}}}`, string(im.Verbs[0].Schema))
 	require.Equal(t, "a parameter has a style that is not known; the default is used; a parameter is dropped: its media type is not supported; "+
 		"a parameter is dropped: its name is not usable; a parameter is dropped: its place is not known; a parameter is dropped: the header is not the caller's to set; "+
 		"a path parameter is not declared and taken as text; a path parameter that is not in the path is dropped", im.Degraded[0].Reason)

@@ -165,7 +165,7 @@ func (o *operation) takeApart(media map[string]any) error {
 	}
 	converted := o.im.conv.value(schema, o.scratch)
 	if body.Kind == httpplan.BodyForm {
-		converted = o.formObject(converted)
+		converted = o.formObject(converted, schema)
 	}
 	o.props[body.Arg] = converted
 	if body.Required {
@@ -322,6 +322,10 @@ func (o *operation) addObject(flat *object) {
 	names := sortedKeys(flat.props)
 	for _, name := range names {
 		o.props[name] = o.im.conv.value(flat.props[name], o.scratch)
+		if o.isForm() {
+			enc, declared := o.plan.Body.Fields[name]
+			o.props[name] = o.im.conv.limit(o.props[name], flat.props[name], sendableField(enc, declared))
+		}
 	}
 	for _, name := range flat.required {
 		if flat.props[name] != nil || flat.extra != nil {
@@ -329,7 +333,11 @@ func (o *operation) addObject(flat *object) {
 		}
 	}
 	if flat.extra != nil && !flat.closed {
-		o.extra["additionalProperties"] = o.im.conv.value(flat.extra, o.scratch)
+		extra := o.im.conv.value(flat.extra, o.scratch)
+		if o.isForm() {
+			extra = o.im.conv.limit(extra, flat.extra, sendableField(httpplan.Encoding{}, false))
+		}
+		o.extra["additionalProperties"] = extra
 	}
 	var all []any
 	for _, choice := range flat.choices {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,7 @@ type converter struct {
 	choices  map[string]*choice
 	crowded  map[string]bool // that choose from too many
 	children map[string]map[string][]string
+	compiled map[string]*regexp.Regexp // of limits
 }
 
 // definition is a referenced schema, ready to be put under $defs.
@@ -92,6 +94,7 @@ func newConverter(doc *document, loose bool) *converter {
 	return &converter{
 		doc: doc, loose: loose, defs: map[string]*definition{}, taken: map[string]bool{}, listing: map[string]bool{},
 		refusals: map[string]bool{}, choices: map[string]*choice{}, crowded: map[string]bool{}, children: map[string]map[string][]string{},
+		compiled: map[string]*regexp.Regexp{},
 	}
 }
 

@@ -7,14 +7,11 @@ import (
 	"agentruntime/internal/kernel/httpfield"
 )
 
-// base64Pattern is what a file argument must look like, so that the schema
-// refuses the rest before anything is sent.
-const base64Pattern = `^[A-Za-z0-9+/]*={0,2}$`
-
-// fileSchema describes a file as an argument: JSON carries it as base64.
+// fileSchema describes a file as an argument: JSON carries it as base64, which the format byte checks
+// before anything is sent.
 func fileSchema(node map[string]any) map[string]any {
 	description := strings.TrimSpace(text(node, "description") + " File content as base64.")
-	return map[string]any{"type": "string", "contentEncoding": "base64", "pattern": base64Pattern, "description": description}
+	return map[string]any{"type": "string", "contentEncoding": "base64", "format": "byte", "description": description}
 }
 
 // isFile reports whether a schema stands for raw bytes: format binary in OpenAPI

@@ -76,30 +76,17 @@ func (o *operation) alike(names []string) bool {
 
 // formObject returns the schema of a form that is one argument. A form is made of the members of an
 // object, so the schema says that it is one, whatever the document says.
-func (o *operation) formObject(converted any) any {
+func (o *operation) formObject(converted, node any) any {
 	schema, _ := converted.(map[string]any)
-	switch types := schema["type"].(type) {
-	case nil:
-	case string:
-		if types == "object" {
-			return schema
-		}
-		return o.anyForm()
-	case []string:
-		if !slices.Contains(types, "object") {
-			return o.anyForm()
-		}
-	}
 	schema = maps.Clone(schema)
+	types, many := schema["type"].([]string)
+	if one, is := schema["type"].(string); is && one != "object" || many && !slices.Contains(types, "object") {
+		o.scratch.lose("its form is no object in the document; give an object of its fields")
+		schema, node = nil, map[string]any{}
+	}
 	if schema == nil {
 		schema = map[string]any{}
 	}
 	schema["type"] = "object"
-	return schema
-}
-
-// anyForm is the schema of a form that the document describes as something else than an object.
-func (o *operation) anyForm() any {
-	o.scratch.lose("its form is no object in the document; give an object of its fields")
-	return map[string]any{"type": "object"}
+	return o.im.conv.limit(schema, node, sendableForm(o.plan.Body.Fields))
 }

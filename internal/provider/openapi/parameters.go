@@ -193,7 +193,11 @@ func (o *operation) addParameter(p parameter) string {
 	if why != "" {
 		return why
 	}
-	converted := sendable(param, o.im.conv.value(schema, o.scratch))
+	l := sendable(param)
+	if p.required && param.In == httpplan.InQuery {
+		l.some = l.some || param.Style != httpplan.StyleJSON // a query shows nothing of an empty list
+	}
+	converted := o.im.conv.limit(o.im.conv.value(schema, o.scratch), schema, l)
 	if object, ok := converted.(map[string]any); ok && object["description"] == nil {
 		if d := text(p.node, "description"); d != "" && o.im.doc.spend(len(d)/8) {
 			object["description"] = argschema.Shorten(htmlTag.ReplaceAllString(d, ""), maxText)
@@ -202,7 +206,6 @@ func (o *operation) addParameter(p parameter) string {
 	o.props[param.Arg] = converted
 	if p.required {
 		o.required = append(o.required, param.Arg)
-		o.props[param.Arg] = present(param, converted)
 	}
 	o.plan.Params = append(o.plan.Params, param)
 	return ""

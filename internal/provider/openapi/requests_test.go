@@ -40,9 +40,9 @@ func TestDeclaredBodyIsSent(t *testing.T) {
 		},
 		"multipart": {
 			content: `{"multipart/form-data":{"schema":{"type":"object","required":["file"],"properties":{"file":{"type":"string","format":"binary"},"note":{"type":"string"},"meta":{"type":"object"}}},"encoding":{"file":{"contentType":"image/png"}}}}`,
-			args:    `{"file":"AAE=","note":"n","meta":{"k":1}}`, media: "multipart/form-data; boundary=ecf7ae9bc4f0a3d4f8b3ce1c5ce1ac3e", why: "files of the body are given as base64",
+			args:    `{"file":"AAE=","note":"n","meta":{"k":"1,2"}}`, media: "multipart/form-data; boundary=ecf7ae9bc4f0a3d4f8b3ce1c5ce1ac3e", why: "files of the body are given as base64",
 			body: "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\nContent-Type: image/png\r\n\r\n\x00\x01\r\n" +
-				"--B\r\nContent-Disposition: form-data; name=\"meta\"\r\nContent-Type: application/json\r\n\r\n{\"k\":1}\r\n" +
+				"--B\r\nContent-Disposition: form-data; name=\"meta\"\r\nContent-Type: application/json\r\n\r\n{\"k\":\"1,2\"}\r\n" +
 				"--B\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\nn\r\n--B--\r\n",
 		},
 	}
