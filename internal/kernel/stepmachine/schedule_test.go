@@ -111,6 +111,7 @@ func (w *watch) shows(s *stepmachine.State) {
 		require.Equal(t, stepmachine.WaitsApproval, s.WaitingFor.For, "seed %d", w.seed)
 	case stepmachine.StatusRunning, stepmachine.StatusCompleted, stepmachine.StatusFailed, stepmachine.StatusCancelled:
 		require.Nil(t, s.WaitingFor, "seed %d", w.seed)
+	case stepmachine.StatusWaiting, stepmachine.StatusPaused, stepmachine.StatusEscalated:
 	}
 	if s.WaitingFor != nil && s.WaitingFor.UndoneBy != "" {
 		w.undoingWaits++

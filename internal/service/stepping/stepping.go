@@ -153,8 +153,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	end := s.begun(e, call.Ref, at)
-	end.Undoes = undoing(in, kept, at)
+	end := undoing(in, kept, at, s.begun(e, call.Ref, at))
 	switch {
 	case end.End.Status != stepmachine.CallIntercepted:
 	case in.Tool != nil:
@@ -165,12 +164,12 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	return end, err
 }
 
-// undoing says what a kept call undoes; nil for the call of a step.
-func undoing(in flow.MapCall, kept execution.Kept, at run.Progress) *flow.MapUndoing {
-	if in.Compensates == 0 {
-		return nil
+// undoing returns how far a call is, with what it undoes where it is a kept one.
+func undoing(in flow.MapCall, kept execution.Kept, at run.Progress, end flow.MapCallEnd) flow.MapCallEnd {
+	if in.Compensates > 0 {
+		end.Undoes = &flow.MapUndoing{Private: flow.IsPrivate(), Ref: kept.Ref, Call: at.Run.ExecutionID}
 	}
-	return &flow.MapUndoing{Private: flow.IsPrivate(), Ref: kept.Ref, Call: at.Run.ExecutionID}
+	return end
 }
 
 // aboutCall returns the metadata of the run of a call that the step makes. credential and change may
