@@ -341,6 +341,37 @@ func TestEditAsksAgainWithoutItsEditor(t *testing.T) {
 	}
 }
 
+// The editor of a call may not release it, and may take it back.
+func TestEditorWithdrawsTheirEdit(t *testing.T) {
+	t.Parallel()
+	w, execution := newWorld(t), id()
+	w.gate(highWrite)
+	held := w.hold(highWrite, callArgs(), execution)
+	editor, editorID := w.member("approver")
+	member, _ := w.member("member")
+	var next approval
+	editor.Decide(held, "approve", m{"edited_args": with(callArgs(), m{"amount": 5})}).Data(t, &next)
+	refused(t, editor.Decide(next.ID, "approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
+	refused(t, member.Decide(next.ID, "reject", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
+	a := editor.Decide(next.ID, "reject", m{"reason": "a slip of mine"})
+	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	w.awaitStatus(execution, "rejected")
+
+	ended := w.approval(next.ID)
+	require.Equal(t, "rejected", ended.Status)
+	require.Len(t, ended.Decisions, 1)
+	require.Equal(t, editorID, *ended.Decisions[0].UserID)
+	require.Equal(t, "reject", ended.Decisions[0].Decision)
+	require.Equal(t, "superseded", w.approval(held).Status, "the call as it was is not held again")
+	for _, of := range []string{held, next.ID} {
+		refused(t, w.approve(of), http.StatusConflict, "APPROVAL_NOT_PENDING")
+	}
+	e := refused(t, w.Runtime.Run(highWrite, callArgs(), execution), http.StatusForbidden, "GOVERNANCE_BLOCKED")
+	require.Equal(t, "block", e.Error.Decision)
+	require.Contains(t, e.Error.Reason, "a slip of mine")
+	require.Zero(t, w.bank.effects())
+}
+
 func TestEditToBlockedOrMalformedCallIsRefused(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
