@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,10 +36,12 @@ func says(status int, media, body string, headers ...string) func(http.ResponseW
 
 // refusal is the error object, with what the provider said.
 type refusal struct {
-	Code, Message string
-	FenceStatus   string `json:"fence_status"`
-	RetryAfterMS  int64  `json:"retry_after_ms"`
-	ProviderError struct {
+	Code, Message  string
+	FenceStatus    string `json:"fence_status"`
+	ProviderStatus int    `json:"provider_status"`
+	Retryable      bool
+	RetryAfterMS   int64 `json:"retry_after_ms"`
+	ProviderError  struct {
 		Status        int
 		Code, Message string
 		Body          json.RawMessage
@@ -120,6 +123,57 @@ func TestRefusalHasTheWordsOfTheProvider(t *testing.T) {
 			require.Equal(t, c.requestID, p.RequestID, name)
 			require.Equal(t, c.retryAfter, p.RetryAfterMS, name)
 			require.Equal(t, c.retryAfter, got.RetryAfterMS, name)
+		}
+	}
+}
+
+// A 429 that outlasts the wait is refused with the provider's words like any other answer. Nothing
+// happened, so the name is free, and the same call asks the provider again.
+func TestRateLimitHasTheWordsOfTheProvider(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(stack(t, "split"))
+	const most = 4 << 10 // bytes of a body
+	long := strings.Repeat("é and more ", most/4)
+	words, err := json.Marshal(map[string]any{"error": map[string]any{
+		"code": "rate_limit", "message": "Too many orders for secret-token", "token": "abc", "card": "4242 4242 4242 4242", "trace": long,
+	}})
+	require.NoError(t, err)
+	limited := says(http.StatusTooManyRequests, "application/json", string(words), "Retry-After", "600", "X-Request-Id", "req_429")
+	var calls atomic.Int32
+	provider := saying{"limited": func(w http.ResponseWriter) { calls.Add(1); limited(w) }}
+	tenant.Connect(t, "words", rig.Serve(t, provider), faultyDocument(), "bearer", map[string]string{"token": "secret-token"})
+	for n := range int32(2) {
+		a := tenant.Runtime.Run("words:create_thing", map[string]any{"id": "limited"}, "words-limited")
+		require.Equal(t, http.StatusUnprocessableEntity, a.Status, "%s", a.Body)
+		require.Equal(t, "600", a.Header.Get("Retry-After"))
+		require.Equal(t, n+1, calls.Load(), "the name is free")
+		var shown struct {
+			Status string
+			Error  refusal
+		}
+		tenant.Runtime.Do(http.MethodGet, "/v1/executions/words-limited", nil).Data(t, &shown)
+		require.Equal(t, "failed", shown.Status)
+		for _, got := range []refusal{refusalOf(t, a), shown.Error} {
+			require.Equal(t, "PROVIDER_REJECTED", got.Code)
+			require.Equal(t, "The provider's rate limit refused the call (429): Too many orders for [redacted].", got.Message)
+			require.Empty(t, got.FenceStatus)
+			require.Equal(t, 429, got.ProviderStatus)
+			require.True(t, got.Retryable)
+			require.EqualValues(t, 600_000, got.RetryAfterMS)
+			p := got.ProviderError
+			require.Equal(t, 429, p.Status)
+			require.Equal(t, "rate_limit", p.Code)
+			require.Equal(t, "Too many orders for [redacted]", p.Message)
+			require.Equal(t, "req_429", p.RequestID)
+			require.EqualValues(t, 600_000, p.RetryAfterMS)
+			require.True(t, p.Truncated)
+			require.LessOrEqual(t, len(p.Body), most)
+			require.Greater(t, len(p.Body), most/2)
+			require.True(t, json.Valid(p.Body))
+			require.Contains(t, string(p.Body), "[masked]")
+			for _, secret := range []string{"secret-token", "abc", "4242 4242"} {
+				require.NotContains(t, string(p.Body), secret)
+			}
 		}
 	}
 }
