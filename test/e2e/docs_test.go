@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,6 +32,9 @@ var notRun = []string{
 	"docs/temporal-ui.md: no package of README.md has the temporal command",
 }
 
+// alone takes minutes, so `make test` does without it.
+var alone = flag.Bool("alone", false, "run the commands of each page against an installation of its own")
+
 // block is a block of code on a page.
 type block struct {
 	line           int
@@ -45,13 +49,15 @@ type block struct {
 
 // TestCommandsOfThePagesWork runs what the pages show as a newcomer would: page after
 // page, block after block, against one installation. It is one of their own: a newcomer's has no
-// scripted model, so that builtin:rules answers.
+// scripted model, so that builtin:rules answers. With -alone each page has one.
 //
 //nolint:paralleltest,tparallel // each page continues where the one before it ended
 func TestCommandsOfThePagesWork(t *testing.T) {
 	t.Parallel()
-	s := rig.Dev(t)
-	r := newReader(t, s)
+	var r reader
+	if !*alone {
+		r = newReader(t, rig.Dev(t))
+	}
 	var skipped []string
 	ran := 0
 	for _, page := range pagesInOrder(t) {
@@ -68,7 +74,12 @@ func TestCommandsOfThePagesWork(t *testing.T) {
 			continue
 		}
 		ran += len(run)
-		t.Run(page, func(t *testing.T) { runPage(t, r, page, run) })
+		t.Run(page, func(t *testing.T) {
+			if *alone {
+				r = newReader(t, rig.Dev(t))
+			}
+			runPage(t, r, page, run)
+		})
 	}
 	require.Equal(t, notRun, skipped)
 	t.Logf("%d blocks of commands were run, %d were not", ran, len(skipped))
@@ -188,6 +199,7 @@ func (b *block) mark(line string) {
 // runPage runs the blocks in one shell, as in one terminal. SQL goes to the database.
 func runPage(t *testing.T, r reader, page string, run []block) {
 	t.Helper()
+	r.cleans(t)
 	var script strings.Builder
 	out := t.TempDir()
 	for i, b := range run {
