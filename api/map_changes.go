@@ -34,10 +34,13 @@ type changeView struct {
 	Step   string               `json:"step"`
 	Path   []string             `json:"path"`
 	Args   json.RawMessage      `json:"args"`
-	// Before and After are null where nothing was read.
-	Before    json.RawMessage `json:"before"`
-	After     json.RawMessage `json:"after"`
-	DependsOn []string        `json:"depends_on"`
+	// Before and After are null where nothing was read. The states say why, and are null where nothing
+	// has looked.
+	Before      json.RawMessage `json:"before"`
+	BeforeState *string         `json:"before_state"`
+	After       json.RawMessage `json:"after"`
+	AfterState  *string         `json:"after_state"`
+	DependsOn   []string        `json:"depends_on"`
 	// ExecutionID is that of the run that applies it, null before.
 	ExecutionID *string `json:"execution_id"`
 	// Code and Reason say why it was not applied.
@@ -50,6 +53,7 @@ type changeView struct {
 func viewChange(c mapruns.Change) changeView {
 	return changeView{
 		ID: c.ID, Number: c.Number, Status: c.Status, Verb: c.Verb, Step: c.Step, Path: c.Path, Args: c.Args, Before: c.Before, After: c.After,
+		BeforeState: textOrNull(string(c.BeforeState)), AfterState: textOrNull(string(c.AfterState)),
 		DependsOn: c.DependsOn, ExecutionID: textOrNull(c.Run), Code: textOrNull(c.Code), Reason: textOrNull(c.Reason),
 	}
 }

@@ -32,7 +32,8 @@ SELECT c.id, c.number::integer AS number, c.execution, c.path, c.verb, c.depends
 SELECT id, execution, path, verb, depends_on, status, run FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id;
 
 -- name: MapChangesToDecide :many
-SELECT id, depends_on FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run ORDER BY place, id;
+SELECT id, depends_on, execution, path[cardinality(path)]::text AS step FROM map_changes
+ WHERE tenant_id = @tenant_id AND dry_run = @dry_run ORDER BY place, id;
 
 -- name: CountMapChanges :one
 -- How many changes a dry run has, and whether people were asked about them.

@@ -524,7 +524,8 @@ func (q *Queries) MapChangeSetsToApply(ctx context.Context, db DBTX, arg MapChan
 }
 
 const MapChangesToDecide = `-- name: MapChangesToDecide :many
-SELECT id, depends_on FROM map_changes WHERE tenant_id = $1 AND dry_run = $2 ORDER BY place, id
+SELECT id, depends_on, execution, path[cardinality(path)]::text AS step FROM map_changes
+ WHERE tenant_id = $1 AND dry_run = $2 ORDER BY place, id
 `
 
 type MapChangesToDecideParams struct {
@@ -535,6 +536,8 @@ type MapChangesToDecideParams struct {
 type MapChangesToDecideRow struct {
 	ID        string
 	DependsOn []string
+	Execution uuid.UUID
+	Step      string
 }
 
 func (q *Queries) MapChangesToDecide(ctx context.Context, db DBTX, arg MapChangesToDecideParams) ([]MapChangesToDecideRow, error) {
@@ -546,7 +549,12 @@ func (q *Queries) MapChangesToDecide(ctx context.Context, db DBTX, arg MapChange
 	items := []MapChangesToDecideRow{}
 	for rows.Next() {
 		var i MapChangesToDecideRow
-		if err := rows.Scan(&i.ID, &i.DependsOn); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.DependsOn,
+			&i.Execution,
+			&i.Step,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

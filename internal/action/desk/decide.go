@@ -164,6 +164,9 @@ func (s *Desk) decide(ctx context.Context, a Approval, subjects Subjects, p appr
 		if err := approval.Withdraw(ctx, tx, p.By.TenantID, p.ID); err != nil {
 			return err
 		}
+		if out.Why != "" {
+			return fault.New(out.Code, out.Why)
+		}
 		return s.refusal(Approval{Status: a.Status}, out.Code)
 	}
 	return nil

@@ -1,8 +1,11 @@
 package run
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"agentruntime/db"
@@ -103,82 +106,97 @@ func (s *Service) look(ctx context.Context, p prepared) (step flow.Step, proven 
 	return over, false, nil
 }
 
-// Probe returns what the read-back of the run's verb reads now, without a look at what it should
-// find; nil where the verb declares none, and where nothing could be read. of is the read, with its
-// arguments: two runs with the same one are about the same thing.
-func (s *Service) Probe(ctx context.Context, ref flow.RunRef) (found []byte, of string, err error) {
+// Probe looks at what a run is about, by the read-back of its verb. args replace those of the run;
+// nil leaves them. A read that fails is a look too: the error is one of ours.
+func (s *Service) Probe(ctx context.Context, ref flow.RunRef, args json.RawMessage) (look verb.Look, err error) {
 	r, err := s.get(ctx, ref.TenantID, ref.RunID)
 	if err != nil {
-		return nil, "", err
+		return look, err
 	}
 	t, err := s.d.Targets.Target(ctx, r.TenantID, r.Verb, r.account(), r.Effective())
-	if err != nil || t.ReadBack() == nil {
-		return nil, "", unlessFault(err)
-	}
-	p := prepared{run: r, target: t}
-	declared, err := t.ReadBack().Resolve(r.Effective())
-	if err == nil {
-		of = r.Verb.Provider + ":" + declared.Verb + " " + string(declared.Args)
-		found, _, err = s.probe(ctx, p)
-	}
 	if err != nil {
-		s.d.Log.WarnContext(ctx, "a probe failed", "run_id", r.ID, "error", err)
+		look.Declared, look.State = true, verb.LookNotRead // for all that is known
+		return look, unlessFault(err)
 	}
-	return found, of, nil
+	if t.ReadBack() == nil {
+		return look, nil
+	}
+	look.Declared = true
+	own, lacks := t.ReadBack().Resolve(r.Effective())
+	declared := own
+	if args != nil {
+		if args, err = s.d.Targets.Named(ctx, r.TenantID, r.Verb, args); err != nil && unlessFault(err) != nil {
+			return look, err
+		}
+		declared, lacks = t.ReadBack().Resolve(args)
+		look.Elsewhere = lacks != nil || !bytes.Equal(own.Args, declared.Args)
+	}
+	if lacks != nil {
+		return look, nil //nolint:nilerr // such a call is not looked up
+	}
+	look.Of = r.Verb.Provider + ":" + declared.Verb + " " + string(declared.Args)
+	if look.State, look.Value, err = s.probe(ctx, r, declared); look.State == verb.LookNotRead {
+		s.d.Log.WarnContext(ctx, "a probe could not read", "run_id", r.ID, "verb", r.Verb.Provider+":"+declared.Verb, "error", err)
+	}
+	return look, nil
 }
 
 // readBack makes the declared read, and returns its result where that proves the effect,
 // otherwise nil.
 func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
-	found, proves, err := s.probe(ctx, p)
-	if !proves {
+	declared, err := p.target.ReadBack().Resolve(p.run.Effective())
+	if err != nil {
+		return nil, fmt.Errorf("run: read-back: %w", err)
+	}
+	state, found, err := s.probe(ctx, p.run, declared)
+	if state != verb.LookFound || !declared.Match.Matches(found) {
 		return nil, err
 	}
-	return found, err
+	return found, nil
 }
 
-// probe makes the declared read, with the credential of a call of that verb. It returns
-// its result, and whether that proves the effect. The read is not made where the
-// tenant's policies would not let it through at once, where a kill switch covers it, where the
-// provider's circuit is not closed, or where the caller's key was revoked.
-func (s *Service) probe(ctx context.Context, p prepared) (found []byte, proves bool, err error) {
+// probe makes the declared read, with the credential of a call of that verb. The read is not made
+// where the tenant's policies would not let it through at once, where a kill switch covers it, where
+// the provider's circuit is not closed, or where the caller's key was revoked. found is nil where
+// the state is not LookFound. An error comes with LookNotRead.
+func (s *Service) probe(ctx context.Context, r Run, declared verb.ReadBack) (state verb.LookState, found []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readBackLimit)
 	defer cancel()
-	r := p.run
-	declared, err := p.target.ReadBack().Resolve(r.Effective())
-	if err != nil {
-		return nil, false, fmt.Errorf("run: read-back: %w", err)
-	}
 	revoked, err := s.keyRevoked(ctx, r)
 	if err != nil || revoked {
-		return nil, false, err
+		return verb.LookNotRead, nil, err
 	}
-	t, err := s.d.Targets.Target(ctx, r.TenantID, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}, r.account(), declared.Args)
+	name := verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}
+	t, err := s.d.Targets.Target(ctx, r.TenantID, name, r.account(), declared.Args)
 	if err != nil {
-		return nil, false, err
+		return verb.LookNotRead, nil, err
 	}
 	verdict, err := t.Judge(ctx, declared.Args, r.about())
 	switch {
 	case err != nil:
-		return nil, false, err
+		return verb.LookNotRead, nil, err
 	case t.Operation() != verb.Read, verdict.Decision != governance.Allow:
-		return nil, false, nil
+		return verb.LookNotRead, nil, nil
 	case len(t.Check(declared.Args)) > 0:
-		return nil, false, fault.New(fault.CodeInvalidArgs, "")
+		return verb.LookNotRead, nil, fault.New(fault.CodeInvalidArgs, "")
 	}
 	call, err := t.Prepare(ctx, declared.Args)
 	if err != nil {
-		return nil, false, err
+		return verb.LookNotRead, nil, err
 	}
-	if stopped, err := s.isStopped(ctx, r, verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}); err != nil || stopped {
-		return nil, false, err
+	if stopped, err := s.isStopped(ctx, r, name); err != nil || stopped {
+		return verb.LookNotRead, nil, err
 	}
 	a := call.Send(ctx, "", func() bool { return true })
 	defer a.free()
-	if a.Phase == attempt.Answered && a.Status >= 200 && a.Status < 300 && a.Result != nil {
-		return a.Result, declared.Match.Matches(a.Result), nil
+	switch {
+	case a.Phase != attempt.Answered:
+	case a.Status >= 200 && a.Status < 300 && a.Result != nil:
+		return verb.LookFound, a.Result, nil
+	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
+		return verb.LookNotFound, nil, nil
 	}
-	return nil, false, nil
+	return verb.LookNotRead, nil, nil
 }
 
 // proven commits that the run was executed. found is false where a person or a late answer

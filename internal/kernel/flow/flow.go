@@ -166,6 +166,8 @@ type DecisionInput struct {
 type Decided struct {
 	// Code is why the decision does not count; "" where it counts.
 	Code fault.Code `json:"code,omitempty"`
+	// Why says so in words where the code alone does not; otherwise "".
+	Why string `json:"why,omitempty"`
 	// Closed: the approval no longer waits for decisions.
 	Closed bool `json:"closed"`
 }

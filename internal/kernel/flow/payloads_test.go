@@ -50,6 +50,7 @@ func texts() map[string]string {
 	return map[string]string{
 		"Step.ApprovalID":       "an id that the service makes",
 		"Decision.ApprovalID":   "an id that the service makes",
+		"Decided.Why":           "words of the service with an id that it makes; no workflow sets it",
 		"HandOver.Parent":       "the id of a workflow, which is hashed where a caller had a part in it",
 		"ActionRunInput.Parent": "as HandOver.Parent",
 		"Step.Details":          "HoldDetails, of ids and words of the catalog",

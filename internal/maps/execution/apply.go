@@ -1,9 +1,7 @@
 package execution
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -16,8 +14,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
 )
 
@@ -37,8 +34,8 @@ type Applying struct {
 	CredentialID string
 	// Run is the run that applies it, nil before its claim.
 	Run *flow.RunRef
-	// Probed is the run of the dry run whose read-back was read before the change; nil where nothing
-	// was.
+	// Probed is the run of the dry run whose read-back has looked before the change; nil where none
+	// has.
 	Probed *flow.RunRef
 	// Agent is the stored agent that has made the call; nil for none.
 	Agent *uuid.UUID
@@ -48,6 +45,9 @@ type Applying struct {
 	record    json.RawMessage
 	dependsOn []string
 }
+
+// Depends reports whether what the change sends was made of the results of others.
+func (c *Applying) Depends() bool { return len(c.dependsOn) > 0 }
 
 // codeDrift is the code of a change that would no longer be what people have approved.
 const codeDrift = "DRIFT"
@@ -98,7 +98,7 @@ func (s *Service) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.Ge
 	if c.l, err = s.loader(ctx, c.Execution, nil); err != nil {
 		return nil, err
 	}
-	names := []string{changePrefix + c.ID, probePrefix + c.Step, beforePrefix + c.Step}
+	names := []string{changePrefix + c.ID, probePrefix + c.Step, beforePrefix + c.Step, statePrefix + beforePrefix + c.Step}
 	found, err := s.q.ReadMapValues(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.ReadMapValuesParams{TenantID: ref.TenantID, Execution: row.Execution, Names: names})
 	if err != nil {
 		return nil, fmt.Errorf("execution: change: %w", err)
@@ -130,68 +130,13 @@ func (s *Service) Arguments(ctx context.Context, c *Applying) (args json.RawMess
 	if c.record == nil {
 		return nil, "What the change would send is no longer stored.", nil
 	}
-	if args, err = c.l.argsOf(c.record); err != nil || len(c.dependsOn) == 0 {
+	if args, err = c.l.argsOf(c.record); err != nil || !c.Depends() {
 		return args, "", err
 	}
 	if c.byModel {
 		return nil, "A model has made this change of a value that was made up. No model is asked again for the real one.", nil
 	}
 	return s.rebuilt(ctx, c, args)
-}
-
-// leftAs is the name of the value that says how the apply has left what a probe reads.
-func (l *loader) leftAs(probe string) string {
-	return leftPrefix + hex.EncodeToString(l.key.Digest([]byte(probe)))
-}
-
-// Drifted compares what a probe reads now with what it read in the dry run, or after the last change
-// of the list that was applied to the same thing. It returns why they differ, "" where they do not.
-func (s *Service) Drifted(ctx context.Context, c *Applying, probe string, now json.RawMessage) (string, error) {
-	before := c.l.read[beforePrefix+c.Step]
-	name := c.l.leftAs(probe)
-	rows, err := s.q.ReadMapValues(ctx, s.d.DB.Tenant(c.DryRun.TenantID), dbsqlc.ReadMapValuesParams{
-		TenantID: c.DryRun.TenantID, Execution: c.DryRun.ID, Names: []string{name},
-	})
-	if err != nil {
-		return "", fmt.Errorf("execution: drift: %w", err)
-	}
-	if len(rows) > 0 {
-		l, err := s.loader(ctx, c.DryRun, nil)
-		if err != nil {
-			return "", err
-		}
-		if before, err = l.open(name, rows[0].Body); err != nil {
-			return "", fmt.Errorf("execution: drift: %w", err)
-		}
-	}
-	if same, err := sameJSON(before, now); err != nil || same {
-		return "", err
-	}
-	if now == nil {
-		return "The read-back of the verb no longer reads what the dry run has read before the change.", nil
-	}
-	return "What the change is about is no longer as the dry run has read it.", nil
-}
-
-// sameJSON reports whether two values are equal; nil is null.
-func sameJSON(a, b json.RawMessage) (bool, error) {
-	one, err := canonical(a)
-	if err != nil {
-		return false, err
-	}
-	other, err := canonical(b)
-	return bytes.Equal(one, other), err
-}
-
-func canonical(v json.RawMessage) ([]byte, error) {
-	if len(v) == 0 {
-		return []byte("null"), nil
-	}
-	out, err := strictjson.Canonical(v)
-	if err != nil {
-		return nil, fmt.Errorf("execution: a value that was read: %w", err)
-	}
-	return out, nil
 }
 
 // QueueBegin notes the run of a change in the transaction that claims the run.
@@ -204,9 +149,8 @@ type ChangeEnd struct {
 	Status ChangeStatus
 	// Code and Reason say why it was not applied.
 	Code, Reason string
-	// Probe is the read whose result After is; "" where nothing was read.
-	Probe string
-	After json.RawMessage
+	// After is how a probe sees what the change is about; its state is "" where none has looked.
+	After verb.Look
 }
 
 // DriftedEnd is the end of a change that would no longer be what people have approved.
@@ -223,9 +167,11 @@ func (s *Service) EndChange(ctx context.Context, c *Applying, end ChangeEnd) err
 		Status: string(end.Status), Code: db.Optional(end.Code), Reason: db.Optional(end.Reason), TenantID: e.TenantID, DryRun: e.ID, ID: c.ID, WithRun: c.Run != nil,
 	})
 	db.QueueExec(b, s.q.TouchMapChangeSet, dbsqlc.TouchMapChangeSetParams{TenantID: e.TenantID, Execution: e.ID, Now: s.d.Now()})
-	if end.Probe != "" {
-		s.queueValue(b, c.l.key, c.Execution, afterPrefix+c.ID, stepmachine.Of(end.After))
-		s.queueValue(b, c.l.key, e, c.l.leftAs(end.Probe), stepmachine.Of(end.After))
+	if end.After.State != "" {
+		s.queueLook(b, c.l.key, c.Execution, afterPrefix+c.ID, end.After)
+	}
+	if end.After.Of != "" {
+		s.queueLook(b, c.l.key, e, c.l.leftAs(end.After.Of), end.After)
 	}
 	if end.Status != ChangeApplied {
 		return s.endApply(ctx, flow.ApplyRef{TenantID: e.TenantID, ID: e.ID}, b, ended)

@@ -334,6 +334,19 @@ func (d *deciding) countChanges(ctx context.Context, tx pgx.Tx) (out flow.Decide
 	if out.Code = d.Refusal(d.s.d.Now()); out.Code != "" {
 		return out, false, nil
 	}
+	rows, err := d.s.q.MapChangesToDecide(ctx, tx, dbsqlc.MapChangesToDecideParams{TenantID: d.e.TenantID, DryRun: d.e.ID})
+	if err != nil {
+		return out, false, err
+	}
+	chosen, err := d.chosen(rows)
+	if err != nil {
+		return out, false, err
+	}
+	approved := without(rows, chosen)
+	if out.Why, err = d.unseen(ctx, tx, rows, approved); err != nil || out.Why != "" {
+		out.Code = fault.CodeConflict
+		return out, false, err
+	}
 	taken, err := d.Take(ctx, tx)
 	if err != nil || !taken {
 		out.Code = fault.CodeApprovalNotPending
@@ -344,15 +357,6 @@ func (d *deciding) countChanges(ctx context.Context, tx pgx.Tx) (out flow.Decide
 		out.Closed = d.approve(b)
 		return out, false, b.SendIn(ctx, tx)
 	}
-	rows, err := d.s.q.MapChangesToDecide(ctx, tx, dbsqlc.MapChangesToDecideParams{TenantID: d.e.TenantID, DryRun: d.e.ID})
-	if err != nil {
-		return out, false, err
-	}
-	chosen, err := d.chosen(rows)
-	if err != nil {
-		return out, false, err
-	}
-	approved := without(rows, chosen)
 	status := SetApplying
 	if len(approved) == 0 {
 		status = SetRejected

@@ -11,10 +11,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/verb"
 )
 
 // The changes of a dry run are one ordered list. Those of a Map that a step started and waits for
@@ -35,6 +34,9 @@ const (
 	// leftPrefix is that of how the last change that was applied left what a probe reads, by the
 	// probe. It belongs to the dry run.
 	leftPrefix = "left:"
+	// statePrefix comes before the name of what a probe read: the state of that look. Earlier releases
+	// stored none, and no look that read nothing before a change.
+	statePrefix = "state:"
 )
 
 // ChangeStatus says how far a change is. Rows store it as text.
@@ -66,8 +68,9 @@ type Change struct {
 	// Execution is the id of the execution that came to it.
 	Execution uuid.UUID
 	// Args are masked, as are Before and After: what the read-back of the verb read in the dry run, and
-	// after the change was applied. They are nil where it declares none or found nothing.
-	Args, Before, After json.RawMessage
+	// after the change was applied. They are nil where it read nothing. The states say why.
+	Args, Before, After     json.RawMessage
+	BeforeState, AfterState verb.LookState
 	// DependsOn are the changes that the arguments were built from. Their results are made up.
 	DependsOn []string
 	Status    ChangeStatus
@@ -185,7 +188,7 @@ func (s *Service) changeTexts(ctx context.Context, tenant uuid.UUID, rows []dbsq
 	names, texts := map[uuid.UUID][]string{}, changeTexts{}
 	for _, row := range rows {
 		place := row.Path[len(row.Path)-1]
-		names[row.Execution] = append(names[row.Execution], changePrefix+row.ID, beforePrefix+place, afterPrefix+row.ID)
+		names[row.Execution] = append(names[row.Execution], changePrefix+row.ID, beforePrefix+place, statePrefix+beforePrefix+place, afterPrefix+row.ID, statePrefix+afterPrefix+row.ID)
 	}
 	for id, all := range names {
 		e, err := s.read(ctx, tenant, id)
@@ -219,12 +222,8 @@ func (t changeTexts) change(row dbsqlc.ListMapChangesRow) (Change, error) {
 	if row.Run != nil {
 		change.Run = executionIDOf(*row.Run)
 	}
-	if before, probed := l.read[beforePrefix+place]; probed {
-		change.Before = masked(before)
-	}
-	if after, probed := l.read[afterPrefix+row.ID]; probed {
-		change.After = masked(after)
-	}
+	change.Before, change.BeforeState = l.shown(beforePrefix + place)
+	change.After, change.AfterState = l.shown(afterPrefix + row.ID)
 	text, kept := l.read[changePrefix+row.ID]
 	if !kept {
 		return change, nil // the texts of its execution were erased
@@ -245,30 +244,6 @@ func (l *loader) argsOf(record json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("execution: change %s: %w", c.ID, err)
 	}
 	return args, nil
-}
-
-// KeepBefore stores what the probe of a run read before a change of a dry run, and returns it as a
-// value.
-func (s *Service) KeepBefore(ctx context.Context, e Execution, ref stepmachine.Ref, probed flow.RunRef, before json.RawMessage) (stepmachine.Value, error) {
-	key, err := s.d.Keys.Key(ctx, e.TenantID)
-	if err != nil {
-		return stepmachine.Value{}, fmt.Errorf("execution: %w", err)
-	}
-	name, v, b := beforePrefix+pathOf(ref), stepmachine.Of(before), &db.Batch{}
-	s.queueBefore(b, key, e, pathOf(ref), probed, v)
-	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
-		return v, fmt.Errorf("execution: keep what was before: %w", err)
-	}
-	if len(v.JSON) > stepmachine.MaxInline {
-		v = Reference(name, v.JSON, nil)
-	}
-	return v, nil
-}
-
-// queueBefore stores what the probe of the run read before the change at the place.
-func (s *Service) queueBefore(b *db.Batch, key *datakey.Key, e Execution, place string, probed flow.RunRef, before stepmachine.Value) {
-	s.queueValue(b, key, e, beforePrefix+place, before)
-	s.queueValue(b, key, e, probePrefix+place, stepmachine.Of(mustJSON(probed)))
 }
 
 // Invent returns a made-up result of a write of a dry run: of what its step expects, otherwise of the

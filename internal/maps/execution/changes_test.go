@@ -10,6 +10,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/verb"
 )
 
 func listed(changes ...string) (rows []dbsqlc.MapChangesToDecideRow) {
@@ -79,5 +80,34 @@ func TestMendReplacesOnlyWhatWasInvented(t *testing.T) {
 		same, err := sameJSON(json.RawMessage(c.want), got)
 		require.NoError(t, err, name)
 		require.True(t, same, "%s: %s", name, got)
+	}
+}
+
+func TestDriftIsEachLookThatDoesNotShowWhatWasThere(t *testing.T) {
+	t.Parallel()
+	found := func(v string) verb.Look { return verb.Look{State: verb.LookFound, Value: json.RawMessage(v)} }
+	nothing, unread, none := verb.Look{State: verb.LookNotFound}, verb.Look{State: verb.LookNotRead}, verb.Look{}
+	for name, c := range map[string]struct {
+		was, now verb.Look
+		drifts   bool
+	}{
+		"the same value":                {found(`{"a":1,"b":2}`), found(`{"b":2,"a":1}`), false},
+		"another value":                 {found(`{"a":1}`), found(`{"a":2}`), true},
+		"a value that is gone":          {found(`{"a":1}`), nothing, true},
+		"a value, and then not read":    {found(`{"a":1}`), unread, true},
+		"a value, and then no look":     {found(`{"a":1}`), none, true},
+		"nothing, still":                {nothing, nothing, false},
+		"nothing, and then a value":     {nothing, found(`{"a":1}`), true},
+		"nothing, and then not read":    {nothing, unread, true},
+		"nothing, and then no look":     {nothing, none, true},
+		"not read, and then a value":    {unread, found(`{"a":1}`), true},
+		"not read, and then nothing":    {unread, nothing, true},
+		"not read, still":               {unread, unread, true},
+		"null of an earlier release":    {none, nothing, false},
+		"null of one, and then a value": {none, found(`{"a":1}`), true},
+	} {
+		why, err := drift(c.was, c.now)
+		require.NoError(t, err, name)
+		require.Equal(t, c.drifts, why != "", "%s: %s", name, why)
 	}
 }

@@ -2,7 +2,6 @@ package execution
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -12,6 +11,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/verb"
 )
 
 // CallChange is an intercepted write of a model step.
@@ -25,9 +25,9 @@ type CallChange struct {
 	Path string
 	// Agent is the stored agent that has made it; nil for none.
 	Agent *uuid.UUID
-	// Run is the intercepted run. Before is what its read-back has read, nil where it reads nothing.
+	// Run is the intercepted run. Before is what its read-back has seen.
 	Run    flow.RunRef
-	Before json.RawMessage
+	Before verb.Look
 }
 
 // recordedChange is what is stored of a change. Only that of a model step has an agent, or a call.
@@ -53,8 +53,8 @@ func (s *Service) KeepCallChange(ctx context.Context, e Execution, c CallChange)
 	}
 	b := &db.Batch{}
 	s.queueValue(b, key, e, changePrefix+id, stepmachine.Of(mustJSON(record)))
-	if c.Before != nil {
-		s.queueBefore(b, key, e, c.Path, c.Run, stepmachine.Of(c.Before))
+	if c.Before.Declared {
+		s.queueBefore(b, key, e, c.Path, c.Run, c.Before)
 	}
 	db.QueueExec(b, s.q.RecordMapChangeOfCall, dbsqlc.RecordMapChangeOfCallParams{
 		TenantID: e.TenantID, DryRun: e.listOf(), ID: id, Execution: e.ID, Above: append([]int32{}, e.changesAt...),

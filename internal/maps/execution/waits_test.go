@@ -73,6 +73,10 @@ type engine struct {
 	mu      sync.Mutex
 	told    []string
 	started []string
+	// applies are the applies that were started. ended: an operator has ended each workflow. lost: the
+	// engine knows none.
+	applies     []flow.ApplyRef
+	ended, lost bool
 }
 
 func (e *engine) StartMap(_ context.Context, _ flow.MapInput, id string, _ flow.Listing) error {
@@ -91,7 +95,12 @@ func (e *engine) startedSince() []string {
 	return started
 }
 
-func (*engine) StartApply(context.Context, flow.ApplyRef, flow.Listing) error { return nil }
+func (e *engine) StartApply(_ context.Context, ref flow.ApplyRef, _ flow.Listing) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.applies = append(e.applies, ref)
+	return nil
+}
 
 // awaitStarted waits until n workflows were started since the last call, and returns them. Those that
 // an end has given a place are started beside it.
@@ -104,7 +113,11 @@ func (e *engine) awaitStarted(t *testing.T, n int) (started []string) {
 	return started
 }
 
-func (*engine) IsOpen(context.Context, string) (open, found bool, err error) { return true, true, nil }
+func (e *engine) IsOpen(context.Context, string) (open, found bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.ended && !e.lost, !e.lost, nil
+}
 
 func (e *engine) Nudge(_ context.Context, id string) (bool, error) {
 	e.mu.Lock()

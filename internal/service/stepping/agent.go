@@ -93,7 +93,7 @@ func (s *Stepper) tool(
 
 // keepChange adds an intercepted write of an agent to the changes of the dry run.
 func (s *Stepper) keepChange(ctx context.Context, e execution.Execution, c execution.CallChange) (err error) {
-	if c.Before, _, err = s.d.Runs.Probe(ctx, c.Run); err != nil {
+	if c.Before, err = s.d.Runs.Probe(ctx, c.Run, nil); err != nil {
 		return err
 	}
 	return s.KeepCallChange(ctx, e, c)

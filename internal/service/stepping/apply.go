@@ -32,15 +32,12 @@ func (s *Stepper) BeginChange(ctx context.Context, in flow.ApplyRef) (flow.Apply
 		}
 		return s.afterChange(ctx, c, at)
 	}
-	drift, err := s.drifted(ctx, c)
+	args, drift, err := s.Arguments(ctx, c)
+	if err == nil && drift == "" {
+		drift, err = s.drifted(ctx, c, args)
+	}
 	if err != nil {
 		return flow.ApplyStep{}, err
-	}
-	var args json.RawMessage
-	if drift == "" {
-		if args, drift, err = s.Arguments(ctx, c); err != nil {
-			return flow.ApplyStep{}, err
-		}
 	}
 	if drift != "" {
 		return endedChange(c), s.EndChange(ctx, c, execution.DriftedEnd(drift))
@@ -48,17 +45,20 @@ func (s *Stepper) BeginChange(ctx context.Context, in flow.ApplyRef) (flow.Apply
 	return s.claimChange(ctx, c, in, args)
 }
 
-// drifted looks whether what the change is about is as the dry run has read it, and returns why it is
-// not.
-func (s *Stepper) drifted(ctx context.Context, c *execution.Applying) (string, error) {
+// drifted looks whether what the change is about is as the dry run has seen it, and returns why it is
+// not. args are what the change sends.
+func (s *Stepper) drifted(ctx context.Context, c *execution.Applying, args json.RawMessage) (string, error) {
 	if c.Probed == nil {
 		return "", nil
 	}
-	now, probe, err := s.d.Runs.Probe(ctx, *c.Probed)
+	if !c.Depends() {
+		args = nil // it sends what the dry run has shown
+	}
+	now, err := s.d.Runs.Probe(ctx, *c.Probed, args)
 	if err != nil {
 		return "", err
 	}
-	return s.Drifted(ctx, c, probe, now)
+	return s.Drifted(ctx, c, now)
 }
 
 // claimChange claims the run of a change. It acts for whom the dry run acted.
@@ -142,7 +142,7 @@ func (s *Stepper) afterChange(ctx context.Context, c *execution.Applying, at run
 		end := execution.ChangeEnd{Status: execution.ChangeApplied}
 		if c.Probed != nil {
 			var err error
-			if end.After, end.Probe, err = s.d.Runs.Probe(ctx, *c.Probed); err != nil {
+			if end.After, err = s.d.Runs.Probe(ctx, out.Run, nil); err != nil {
 				return flow.ApplyStep{}, err
 			}
 		}

@@ -217,12 +217,15 @@ func (s *Stepper) queueRun(ctx context.Context, b *db.Batch, e execution.Executi
 // instead returns what the step of an intercepted write goes on with: what the read-back of the verb
 // reads now, otherwise a value that is made up.
 func (s *Stepper) instead(ctx context.Context, e execution.Execution, call stepmachine.StartVerb, of flow.RunRef) (stepmachine.Value, error) {
-	before, _, err := s.d.Runs.Probe(ctx, of)
+	before, err := s.d.Runs.Probe(ctx, of, nil)
 	if err != nil {
 		return stepmachine.Value{}, err
 	}
-	if before != nil {
-		return s.KeepBefore(ctx, e, call.Ref, of, before)
+	if before.Declared {
+		v, err := s.KeepBefore(ctx, e, call.Ref, of, before)
+		if err != nil || before.State == verb.LookFound {
+			return v, err
+		}
 	}
 	return s.Invent(ctx, e, call.Ref, func(ctx context.Context) (json.RawMessage, error) {
 		name, err := verb.Parse(call.Verb)
