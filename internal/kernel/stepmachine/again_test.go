@@ -121,3 +121,159 @@ steps:
 		}
 	}
 }
+
+func TestCanGoOnSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	const text = `
+steps:
+  - {id: a, type: verb, verb: "shop:a"}
+  - id: s
+    type: switch
+    cases: [{when: "${true}", steps: [{id: b, type: verb, verb: "shop:b"}]}]
+  - {id: later, type: verb, verb: "shop:later"}
+`
+	x, commands := start(t, text)
+	require.ErrorContains(t, stepmachine.CanGoOn(x.p, x.s, stepmachine.Again{}), "CONFLICT")
+	commands = x.next(at(1), executed(find[stepmachine.StartVerb](t, commands).Ref, `1`))
+	x.next(at(2), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{
+		Ref: find[stepmachine.StartVerb](t, commands).Ref, Status: stepmachine.CallFailed, Error: stepmachine.NewError("PROVIDER_ERROR", ""), MayRepeat: true,
+	}})
+	require.Equal(t, stepmachine.StatusFailed, x.s.Status)
+	edit := func(id string) stepmachine.Again {
+		return stepmachine.Again{Edits: []stepmachine.Named{{Name: id}}}
+	}
+	for _, c := range []struct {
+		name  string
+		again stepmachine.Again
+		want  string
+	}{
+		{"as it is", stepmachine.Again{}, ""},
+		{"from the failed step", stepmachine.Again{FromStep: "b"}, ""},
+		{"from the block around it", stepmachine.Again{FromStep: "s"}, ""},
+		{"from the beginning", stepmachine.Again{FromStep: "a"}, ""},
+		{"from a later step", stepmachine.Again{FromStep: "later"}, "must be the id of the failed step"},
+		{"from no step", stepmachine.Again{FromStep: "none"}, "must be the id of the failed step"},
+		{"with the failed input edited", edit("b"), ""},
+		{"with a later input edited", edit("later"), ""},
+		{"with a write edited that was done", edit("a"), "already changed something"},
+		{"with a step edited that has no input", edit("s"), "no input"},
+		{"with an unknown step edited", edit("none"), "not the id"},
+	} {
+		err := stepmachine.CanGoOn(x.p, x.s, c.again)
+		if c.want == "" {
+			require.NoError(t, err, c.name)
+			continue
+		}
+		require.ErrorContains(t, err, c.want, c.name)
+	}
+}
+
+// The iterations of a loop that are over are not run again with another input.
+func TestCanGoOnRefusesEditsOfIterationsThatAreOver(t *testing.T) {
+	t.Parallel()
+	const text = `
+steps:
+  - {id: done, type: foreach, items: [1], steps: [{id: x, type: verb, verb: "shop:x"}]}
+  - {id: each, type: foreach, items: [1, 2], steps: [{id: a, type: verb, verb: "shop:a"}, {id: b, type: verb, verb: "shop:b"}]}
+`
+	x, commands := start(t, text)
+	for n := range 4 { // x, and a and b of the first item, and a of the second
+		commands = x.next(at(n), executed(find[stepmachine.StartVerb](t, commands).Ref, `1`))
+	}
+	x.next(at(5), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{
+		Ref: find[stepmachine.StartVerb](t, commands).Ref, Status: stepmachine.CallFailed, Error: stepmachine.NewError("PROVIDER_ERROR", ""), MayRepeat: true,
+	}})
+	require.Equal(t, stepmachine.StatusFailed, x.s.Status)
+	for _, c := range []struct {
+		step, from string
+		may        bool
+	}{
+		{"b", "", true}, {"b", "b", true}, {"b", "a", true}, {"a", "", false}, {"a", "a", false}, {"x", "", false}, {"x", "done", false}, {"b", "each", false}, {"b", "done", false},
+	} {
+		err := stepmachine.CanGoOn(x.p, x.s, stepmachine.Again{FromStep: c.from, Edits: []stepmachine.Named{{Name: c.step}}})
+		if c.may {
+			require.NoError(t, err, "%s from %q", c.step, c.from)
+		} else {
+			require.ErrorContains(t, err, "already changed something", "%s from %q", c.step, c.from)
+		}
+	}
+}
+
+// A call that may have had its effect is never made under another number, so that the run's
+// fence answers it.
+func TestAgainKeepsTheNumberOfACallThatMayHaveHadItsEffect(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		fromStep  string
+		mayRepeat bool
+		want      int
+	}{
+		{"it may have", "", false, 1},
+		{"it has not", "", true, 2},
+		{"it may have, in a block that begins again", "s", false, 1},
+		{"it has not, in a block that begins again", "s", true, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			x, commands := start(t, `steps: [{id: s, type: switch, cases: [{when: "${true}", steps: [{id: a, type: verb, verb: "shop:a"}]}]}]`)
+			commands = x.next(at(1), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{
+				Ref: find[stepmachine.StartVerb](t, commands).Ref, Status: stepmachine.CallFailed, Sent: true, MayRepeat: c.mayRepeat,
+				Error: stepmachine.NewError("PROVIDER_ERROR", ""),
+			}})
+			require.Equal(t, stepmachine.StatusFailed, find[stepmachine.Finish](t, commands).Status)
+			commands = x.next(at(2), stepmachine.Again{FromStep: c.fromStep})
+			require.Equal(t, c.want, find[stepmachine.StartVerb](t, commands).Ref.Attempt)
+		})
+	}
+}
+
+func TestAnOutcomeThatIsFoundWhileOnFailureRunsIsKept(t *testing.T) {
+	t.Parallel()
+	x, commands := start(t, `
+limits: {max_duration: 1h}
+steps: [{id: a, type: verb, verb: "shop:a"}, {id: b, type: verb, verb: "shop:b"}]
+on_failure: [{id: w, type: wait, for: 1h}]
+`)
+	call := find[stepmachine.StartVerb](t, commands).Ref
+	x.next(at(1), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: call, Status: stepmachine.CallUnknown, Sent: true}})
+	commands = x.next(at(3600), stepmachine.TimerFired{Timer: stepmachine.TimerDuration})
+	require.Equal(t, "/on_failure/0", find[stepmachine.StartTimer](t, commands).Ref.Path)
+	require.Empty(t, x.next(at(3601), stepmachine.Resolved{CallEnd: executed(call, `1`).CallEnd}))
+	commands = x.next(at(7200), stepmachine.TimerFired{Ref: stepmachine.Ref{Path: "/on_failure/0"}, Timer: stepmachine.TimerWait})
+	require.Equal(t, stepmachine.StatusFailed, find[stepmachine.Finish](t, commands).Status)
+	commands = x.next(at(7201), stepmachine.Again{})
+	require.Equal(t, "/steps/1", find[stepmachine.StartVerb](t, commands).Ref.Path, "the first call is not made again")
+}
+
+func TestAnOutcomeThatWasFoundBeforeARetryEndsItsStep(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		end  stepmachine.CallEnd
+		want stepmachine.Status
+	}{
+		{"it was executed", stepmachine.CallEnd{Status: stepmachine.CallExecuted, Sent: true, Wrote: true, Result: stepmachine.Of([]byte(`1`))}, stepmachine.StatusCompleted},
+		{"it had no effect", stepmachine.CallEnd{Status: stepmachine.CallFailed, Sent: true}, stepmachine.StatusFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			x, commands := start(t, `
+limits: {max_duration: 1h}
+steps: [{id: a, type: verb, verb: "shop:a"}]
+`)
+			call := find[stepmachine.StartVerb](t, commands).Ref
+			x.next(at(1), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{Ref: call, Status: stepmachine.CallUnknown, Sent: true}})
+			x.next(at(3600), stepmachine.TimerFired{Timer: stepmachine.TimerDuration})
+			x.next(at(3700), stepmachine.Again{})
+			asked := stepmachine.Unsettled(x.p, x.s)
+			require.Len(t, asked, 1)
+			require.Equal(t, call, asked[0].Ref)
+			c.end.Ref = call
+			commands = x.next(at(3701), stepmachine.VerbEnded{CallEnd: c.end})
+			finish := find[stepmachine.Finish](t, commands)
+			require.Equal(t, c.want, finish.Status)
+			require.Equal(t, 1, finish.Actions, "it was sent once")
+		})
+	}
+}

@@ -139,8 +139,8 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 // the start lasts until the first steps of the other Map have come to rest. Often that is its end.
 const otherPatience = 500 * time.Millisecond
 
-// startBeside starts the workflow of another Map, and returns after otherPatience at the latest: the step
-// holds up all else of its execution. It does not wait for the turn of the tenant, because the one that
+// startBeside starts the workflow of another Map, and returns after otherPatience at the latest: all else
+// of the execution waits for the step. It does not wait for the turn of the tenant, because the one that
 // starts it has one.
 func (s *Service) startBeside(ctx context.Context, child Execution) {
 	started := make(chan struct{})
