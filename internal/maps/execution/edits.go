@@ -129,7 +129,7 @@ func (d *editing) before(ctx context.Context, key *datakey.Key) (map[string]*inp
 		}
 	}
 	find.Most = int32(len(find.Paths) + mostBefore)
-	rows, err := d.s.q.MapStepInputs(ctx, d.s.d.DB.Tenant(d.e.TenantID), find)
+	rows, err := d.s.q.MapStepInputs(ctx, d.s.d.DB.Reading(d.e.TenantID, db.ListLimit), find)
 	if err != nil {
 		return nil, fmt.Errorf("execution: inputs of steps: %w", err)
 	}
