@@ -44,7 +44,10 @@ func serve() error {
 		if tooLarge.MatchString(fmt.Sprint(r)) {
 			panic(r)
 		}
-		answer, _ := json.Marshal(map[string]any{"failure": expression.Failure{Code: "PANIC", Detail: fmt.Sprint(r)}}) // two texts
+		answer, err := json.Marshal(map[string]any{"failure": expression.Failure{Code: "PANIC", Detail: fmt.Sprint(r)}})
+		if err != nil {
+			panic(r)
+		}
 		_, _ = os.Stdout.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(answer))), answer...))
 	}()
 	return jqchild.Serve(os.Stdin, os.Stdout)

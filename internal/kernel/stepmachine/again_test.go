@@ -277,3 +277,47 @@ steps: [{id: a, type: verb, verb: "shop:a"}]
 		})
 	}
 }
+
+// The blocks of a step whose catch has run are given up, and begin again with the step.
+func TestBlocksThatWereCaughtMakeTheSameCallsAgain(t *testing.T) {
+	t.Parallel()
+	x, commands := start(t, `
+steps:
+  - id: p
+    type: parallel
+    branches:
+      - id: l
+        steps:
+          - {id: s, type: switch, cases: [{when: "${true}", steps: [{id: one, type: verb, verb: "shop:one", retry: {max_attempts: 2}}]}]}
+          - {id: lost, type: verb, verb: "shop:lost", retry: {max_attempts: 2}}
+    catch: [{errors: ["*"], steps: [{id: a, type: verb, verb: "shop:a"}]}]
+`)
+	require.Equal(t, []string{"shop:one#1", "shop:one#2", "shop:lost#1", "shop:lost#2", "shop:a#1"}, x.calls(commands))
+	require.Equal(t, []string{"shop:one#2", "shop:lost#2", "shop:a#2"}, x.calls(x.next(at(0), stepmachine.Again{FromStep: "p"})))
+}
+
+// A call that was in flight when its branch was given up has had its effect.
+func TestCallOfABranchThatWasGivenUpIsTheSameAgain(t *testing.T) {
+	t.Parallel()
+	x, commands := start(t, `
+steps:
+  - {id: first, type: transform, expr: 1}
+  - id: p
+    type: parallel
+    join: any
+    branches:
+      - {id: l, steps: [{id: w, type: wait, for: 1m}]}
+      - {id: r, steps: [{id: one, type: verb, verb: "shop:one", retry: {max_attempts: 2}}]}
+  - {id: a, type: verb, verb: "shop:a"}
+`)
+	call, wait := find[stepmachine.StartVerb](t, commands), find[stepmachine.StartTimer](t, commands)
+	failed := stepmachine.CallEnd{Ref: call.Ref, Status: stepmachine.CallFailed, Error: stepmachine.NewError("PROVIDER_ERROR", ""), MayRepeat: true}
+	retry := find[stepmachine.StartTimer](t, x.next(at(1), stepmachine.VerbEnded{CallEnd: failed}))
+	call = find[stepmachine.StartVerb](t, x.next(retry.At, stepmachine.TimerFired{Ref: retry.Ref, Timer: retry.Timer}))
+	require.Equal(t, 2, call.Ref.Attempt)
+	last := find[stepmachine.StartVerb](t, x.next(wait.At, stepmachine.TimerFired{Ref: wait.Ref, Timer: wait.Timer}))
+	x.next(at(70), executed(call.Ref, `1`))
+	failed.Ref = last.Ref
+	find[stepmachine.Finish](t, x.next(at(80), stepmachine.VerbEnded{CallEnd: failed}))
+	require.Equal(t, call.Ref, find[stepmachine.StartVerb](t, x.next(at(90), stepmachine.Again{FromStep: "first"})).Ref)
+}

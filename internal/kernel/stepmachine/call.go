@@ -151,6 +151,16 @@ func (m *machine) count(t *Task, e CallEnd) {
 	m.counts(t, sent)
 	t.Wrote = t.Wrote || e.Wrote
 	t.Final = !e.MayRepeat && e.Status != CallCancelled
+	m.number(t, e)
+}
+
+// number keeps after which number the next call of the step comes, for the case that the step begins
+// again. Of calls without an effect that only matters outside of loops: those in iterations that are over
+// are made again under their numbers, and a loop can have any number of them.
+func (m *machine) number(t *Task, e CallEnd) {
+	if t.Final || e.Status != CallExecuted && t.Iteration == "" {
+		m.attempted(t.Key, t.last())
+	}
 }
 
 // stoppedCallEnded goes on with the end of a call that was given up meanwhile.
@@ -212,6 +222,7 @@ func (m *machine) resolved(e CallEnd) {
 	t.Wrote = t.Wrote || e.Wrote
 	executed := e.Status == CallExecuted
 	t.Final = executed
+	m.attempted(t.Key, t.last())
 	switch {
 	case m.givenUp(t) && executed:
 		m.enter(t, phaseDone)

@@ -168,7 +168,6 @@ func (m *machine) finishMap() {
 func (m *machine) dropOnFailure() {
 	for _, b := range m.s.Root.Blocks {
 		if b.Path == onFailureList {
-			m.keepNumbers(b)
 			m.dropBlock(b)
 			m.close(b)
 			return

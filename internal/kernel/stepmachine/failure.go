@@ -22,7 +22,7 @@ func (m *machine) fail(t *Task, e *Error) {
 		}
 		m.record(t, StepFailed, nil, e)
 		b := t.block
-		m.leaves(t, &Result{Status: StepFailed, Error: e, Wrote: t.Wrote, Attempt: t.Attempt, Final: t.Final})
+		m.results(b)[m.p.id(t)] = &Result{Status: StepFailed, Error: e, Wrote: t.Wrote, Attempt: t.Attempt, Final: t.Final}
 		b.owner.Wrote = b.owner.Wrote || t.Wrote
 		m.enter(t, phaseFailed)
 		if b.owner.isMap() {

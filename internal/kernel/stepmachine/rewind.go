@@ -106,37 +106,6 @@ func (m *machine) rememberSteps(steps []mapdef.Step, iteration string, results m
 	}
 }
 
-// keepNumbers keeps the numbers of the calls of on_failure, which runs again after another failure: what
-// may have had an effect is the same call then, and a number whose call had none does not come again.
-func (m *machine) keepNumbers(b *Block) {
-	live := b.Task
-	results := m.results(b)
-	var over func(steps []mapdef.Step)
-	over = func(steps []mapdef.Step) {
-		for i := range steps {
-			if live != nil && live.Path == steps[i].Pointer {
-				continue
-			}
-			if r := results[steps[i].ID]; r != nil {
-				m.attempted(Key{steps[i].Pointer, b.Iteration}, r.last())
-			}
-			for _, inner := range steps[i].Blocks() {
-				if inner.Kind != mapdef.BlockBody { // iterations have kept theirs
-					over(inner.Steps)
-				}
-			}
-		}
-	}
-	over(m.p.lists[b.Path])
-	if live == nil {
-		return
-	}
-	m.attempted(live.Key, live.last())
-	for _, inner := range live.Blocks {
-		m.keepNumbers(inner)
-	}
-}
-
 // last returns the number after which the next call of the step comes: where the last call may have had
 // an effect, that is the same one.
 func (t *Task) last() int {

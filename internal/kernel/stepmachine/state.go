@@ -68,8 +68,8 @@ type State struct {
 	Signalled int            `json:"signalled,omitempty"` // how many have come
 	// Seen has the ids of the events that a step in a loop has used, by path.
 	Seen map[string][]string `json:"seen,omitempty"`
-	// Attempts are the last numbers of calls whose next one is higher, by Key: of those that go on after
-	// Again, and of those in iterations that are over and may begin again.
+	// Attempts are the last numbers of calls whose next one is higher, by Key. After Again any step that
+	// has made a call may begin again.
 	Attempts map[string]int `json:"attempts,omitempty"`
 	// Redone are the blocks of parts that begin again, by Key.
 	Redone map[string]*Redone `json:"redone,omitempty"`

@@ -13,7 +13,6 @@ import (
 func (m *machine) beginStep(b *Block, step *mapdef.Step) {
 	t := &Task{Key: Key{step.Pointer, b.Iteration}, Phase: phaseEvaluating, Began: m.now, block: b}
 	t.Attempt = m.s.Attempts[t.String()]
-	delete(m.s.Attempts, t.String())
 	b.Task = t
 	m.s.tasks[t.Key] = t
 	m.s.waiting.add(t, 1)
@@ -254,20 +253,12 @@ func (m *machine) finish(t *Task, status StepStatus, output *Value) {
 	if t.Loop != nil {
 		r.Counted = t.Loop.Counted
 	}
-	m.leaves(t, r)
+	m.results(b)[step.ID] = r
 	b.owner.Wrote = b.owner.Wrote || t.Wrote
 	m.unindex(t)
 	b.Task = nil
 	b.Pos++
 	m.ready(b)
-}
-
-// leaves keeps what a step leaves behind.
-func (m *machine) leaves(t *Task, r *Result) {
-	m.results(t.block)[m.p.id(t)] = r
-	if t.Iteration != "" && r.last() < r.Attempt {
-		m.attempted(t.Key, r.last()) // the result leaves with the iteration
-	}
 }
 
 // results returns where the results of a block's steps go.
