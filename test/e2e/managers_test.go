@@ -113,8 +113,8 @@ func TestManagerJudgesTheWorkOfSteps(t *testing.T) {
 			e := mapExecutionOf(t, a, http.StatusOK)
 			return e.WaitingFor != nil && e.WaitingFor.For == what && strings.Contains(string(a.Body), question)
 		}, time.Minute, 50*time.Millisecond)
-		require.Eventually(t, func() bool { return len(eventsOf(t, tenant, "map.waiting", path)) > 0 }, time.Minute, 50*time.Millisecond)
-		require.Equal(t, []waitEvent{{what, "work"}}, eventsOf(t, tenant, "map.waiting", path))
+		require.Eventually(t, func() bool { return len(waitingEventsOf(t, tenant, path)) > 0 }, time.Minute, 50*time.Millisecond)
+		require.Equal(t, []waitEvent{{what, "work"}}, waitingEventsOf(t, tenant, path))
 	}
 	for goal, c := range map[string]struct {
 		agent, more string

@@ -144,7 +144,7 @@ func TestMutatedDefinitionsAreAnswered(t *testing.T) {
 		}
 	}
 	for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusBadRequest, http.StatusUnprocessableEntity} {
-		require.Greater(t, answers[status], 10, "%v", answers)
+		require.Greater(t, answers[status], 5, "%v", answers)
 	}
 	for _, p := range parts {
 		requireAlive(t, s, p)

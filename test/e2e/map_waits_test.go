@@ -267,10 +267,11 @@ type waitEvent struct {
 	Step       string
 }
 
-// eventsOf returns what events of a type say about an execution. Each fits the schema that the service
+// waitingEventsOf returns what events map.waiting say about an execution. Each fits the schema that the service
 // publishes.
-func eventsOf(t *testing.T, tenant *rig.Tenant, kind, path string) (waits []waitEvent) {
+func waitingEventsOf(t *testing.T, tenant *rig.Tenant, path string) (waits []waitEvent) {
 	t.Helper()
+	const kind = "map.waiting"
 	a := tenant.User.Do(http.MethodGet, "/v1/events?type="+kind+"&execution_id="+strings.TrimPrefix(path, "/v1/executions/"), nil)
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	a.Data(t, &waits)
@@ -330,9 +331,9 @@ func TestBeginningOfAWaitIsTold(t *testing.T) {
 		waitsIn(t, tenant, path, "second")
 		require.Equal(t, http.StatusOK, signal(t, tenant, path, "b", nil).Status)
 		waitsIn(t, tenant, path, "long")
-		require.Eventually(t, func() bool { return len(eventsOf(t, tenant, "map.waiting", path)) == 3 }, arriveLimit, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return len(waitingEventsOf(t, tenant, path)) == 3 }, arriveLimit, 20*time.Millisecond)
 		var told []string
-		for _, e := range eventsOf(t, tenant, "map.waiting", path) {
+		for _, e := range waitingEventsOf(t, tenant, path) {
 			told = append(told, e.WaitingFor+" "+e.Step)
 		}
 		require.ElementsMatch(t, []string{"event first", "event second", "timer long"}, told)

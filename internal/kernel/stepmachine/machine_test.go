@@ -298,7 +298,9 @@ func TestDeadlineOfUndoingDoesNotCountWaits(t *testing.T) {
 	before, err := x.s.Encode()
 	require.NoError(t, err)
 	for _, late := range []stepmachine.Event{
-		waits, stepmachine.CompensationGoesOn{Seq: 1, Attempt: 1}, stepmachine.CompensationWaits{Seq: 2, Attempt: 2, For: stepmachine.WaitsApproval},
+		waits,
+		stepmachine.CompensationGoesOn{Seq: 1, Attempt: 1},
+		stepmachine.CompensationWaits{Seq: 2, Attempt: 2, For: stepmachine.WaitsApproval},
 		stepmachine.CompensationWaits{Seq: 1, Attempt: 2},
 	} {
 		require.Empty(t, x.next(at(1100), late))
