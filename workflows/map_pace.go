@@ -45,10 +45,8 @@ func (m *mapRun) pace(ctx workflow.Context) (paused bool, err error) {
 			m.heed(ctx, news)
 		}
 		return true, err
-	case m.in.Paces && m.lasted(ctx) > mostLasted:
-		err := workflow.Sleep(ctx, time.Millisecond)
-		m.since = workflow.Now(ctx)
-		return true, err
+	case m.paces && m.lasted(ctx) > mostLasted:
+		return true, workflow.Sleep(ctx, time.Millisecond)
 	default:
 		return false, nil
 	}
@@ -57,7 +55,7 @@ func (m *mapRun) pace(ctx workflow.Context) (paused bool, err error) {
 // lasted returns how long the workflow task has lasted, by the times that its local activities ended.
 func (m *mapRun) lasted(ctx workflow.Context) time.Duration {
 	now := workflow.Now(ctx)
-	if length := workflow.GetInfo(ctx).GetCurrentHistoryLength(); length != m.length {
+	if length := workflow.GetInfo(ctx).GetCurrentHistoryLength(); length != m.length || m.since.IsZero() {
 		m.length, m.since = length, now // a new task
 	}
 	return now.Sub(m.since)
@@ -65,7 +63,7 @@ func (m *mapRun) lasted(ctx workflow.Context) time.Duration {
 
 // patience returns how long an activity may wait for the end of a call.
 func (m *mapRun) patience(ctx workflow.Context) time.Duration {
-	if !m.in.Paces {
+	if !m.paces {
 		return 0
 	}
 	return max(mostPatience-m.lasted(ctx), leastPatience)

@@ -102,7 +102,9 @@ type mapRun struct {
 	taken, begun int
 	// inFlight counts the activities of calls and evaluations that are made at this moment.
 	inFlight int
-	// since is when the workflow task of this length of the history began.
+	// paces: a workflow task that lasts is ended. since is when the task of this length of the history
+	// began.
+	paces  bool
 	since  time.Time
 	length int
 	// full: this history takes no further activities. Those that commands ask for are started in
@@ -119,7 +121,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	if err != nil || begun.Over {
 		return true, err
 	}
-	m.parent, m.seq, m.since = begun.Parent, begun.Seq, workflow.Now(ctx)
+	m.parent, m.seq, m.paces = begun.Parent, begun.Seq, begun.Paces
 	machine := machineOf(m.machines, begun.Machine)
 	program, err := compile(begun.Definition)
 	if err != nil {

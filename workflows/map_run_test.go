@@ -166,7 +166,7 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 	local(string(flow.BeginMap), func(context.Context, flow.MapRef) (flow.MapBegun, error) {
 		return flow.MapBegun{
 			Machine: w.machine, Definition: w.def.Source(), State: w.state, Again: w.again,
-			Beginning: stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))},
+			Beginning: stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))},
 		}, w.fault("begin")
 	})
 	local(string(flow.CallFromMap), func(_ context.Context, in flow.MapCall) (flow.MapCallEnd, error) {

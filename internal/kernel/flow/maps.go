@@ -79,8 +79,6 @@ type MapInput struct {
 	ShowsState bool `json:"shows_state,omitempty"`
 	// ShowsEnd: it says how the execution ended too. One that an earlier release has started does not.
 	ShowsEnd bool `json:"shows_end,omitempty"`
-	// Paces: it ends a workflow task that lasts. One that an earlier release has started does not.
-	Paces bool `json:"paces,omitempty"`
 	// Carried is what the workflow had before it continued in a new history; nil in the first.
 	Carried *MapCarried `json:"carried,omitempty"`
 }
@@ -141,6 +139,9 @@ type MapBegun struct {
 	Seq   int                `json:"seq,omitempty"`
 	// Parent is the workflow of the execution that waits for this one; "" where none does.
 	Parent string `json:"parent,omitempty"`
+	// Paces: this history ends a workflow task that lasts. The worker that begins a history says so.
+	// Histories from before do not.
+	Paces bool `json:"paces,omitempty"`
 }
 
 // MapWrites is what steps have done since the last write. It is the input of activities only, so

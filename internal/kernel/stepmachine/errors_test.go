@@ -1,6 +1,7 @@
 package stepmachine_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -60,4 +61,41 @@ func codesOfSteps() (codes []string) {
 		codes = append(codes, mapdef.Codes(typ)...)
 	}
 	return codes
+}
+
+// An execution that began before a revision goes on as it did: its history would not replay otherwise.
+func TestExecutionOfAnEarlierRevisionTakesWhatItTook(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		step string
+		old  func(stepmachine.Command) bool
+	}{
+		"an approval shows a list": {`{id: a, type: approval, title: Go, payload: "${trigger_data.items}"}`, func(c stepmachine.Command) bool {
+			_, is := c.(stepmachine.AskApproval)
+			return is
+		}},
+		"an event has a list": {`{id: a, type: emit, event: custom.x, data: "${trigger_data.items}"}`, func(c stepmachine.Command) bool {
+			_, is := c.(stepmachine.Emit)
+			return is
+		}},
+		"nothing correlates": {`{id: a, type: wait, event: {type: custom.x, correlate: "${trigger_data.none}"}}`, func(c stepmachine.Command) bool {
+			_, is := c.(stepmachine.AwaitEvent)
+			return is
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := program(t, "steps: ["+c.step+"]")
+			begin := func(revision int) (*stepmachine.State, []stepmachine.Command) {
+				return stepmachine.Start(p, at(0), stepmachine.Beginning{
+					Revision: revision, Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{"items":[1],"none":null}`)),
+				})
+			}
+			_, before := begin(0)
+			require.True(t, slices.ContainsFunc(before, c.old), "%+v", before)
+			s, now := begin(stepmachine.Revision)
+			require.False(t, slices.ContainsFunc(now, c.old), "%+v", now)
+			require.Equal(t, stepmachine.StatusFailed, s.Status)
+		})
+	}
 }

@@ -17,6 +17,9 @@ func (m *machine) evaluate(t *Task, what string) { m.evaluateOn(t, what, nil) }
 // evaluateOn evaluates with a value for ".".
 func (m *machine) evaluateOn(t *Task, what string, dot *Value) {
 	field := m.field(t, what)
+	if !m.strict() {
+		field = unchecked(field)
+	}
 	refs := field.References()
 	scope := m.scope(t, refs, dot)
 	if t.Compensation != nil {

@@ -63,7 +63,7 @@ func TestTheWorkOfALoopGrowsWithItsItems(t *testing.T) { //nolint:paralleltest /
 		p := program(t, loop)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{TriggerData: stepmachine.Of(json.RawMessage(`{"items":[` + strings.Repeat("1,", items-1) + `1]}`))})
+		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, TriggerData: stepmachine.Of(json.RawMessage(`{"items":[` + strings.Repeat("1,", items-1) + `1]}`))})
 		for len(commands) > 0 {
 			var next []stepmachine.Command
 			for _, c := range commands {

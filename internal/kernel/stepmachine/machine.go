@@ -18,6 +18,8 @@ type Beginning struct {
 	TriggerData Value
 	Context     Value
 	DryRun      bool // also where the definition does not say so
+	// Revision is that of the process that begins the execution; 0 in histories from before there was one.
+	Revision int
 }
 
 // Start makes the state of a new execution, and returns it with the first commands. It never
@@ -30,7 +32,7 @@ type Beginning struct {
 func Start(p *Program, now time.Time, b Beginning) (*State, []Command) {
 	now = clean(now)
 	s := &State{
-		Version: Version, Execution: b.Execution, DryRun: b.DryRun || p.def.DryRun, Began: now,
+		Version: Version, Execution: b.Execution, DryRun: b.DryRun || p.def.DryRun, Began: now, Revision: b.Revision,
 		TriggerData: b.TriggerData, Context: b.Context,
 		Root: &Task{Phase: phaseInside, Began: now},
 	}

@@ -61,7 +61,7 @@ type player struct {
 func start(t *testing.T, text string) (*player, []stepmachine.Command) {
 	t.Helper()
 	p := program(t, text)
-	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "exec_1"})
+	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1"})
 	return &player{t, p, s}, commands
 }
 
@@ -314,7 +314,7 @@ func TestJitterIsTheSameForTheSameAttempt(t *testing.T) {
 	t.Parallel()
 	wait := func(execution string) time.Duration {
 		p := program(t, `steps: [{id: a, type: verb, verb: "shop:a", retry: {max_attempts: 3, initial: 100s, max_interval: 100s, jitter: 0.5}}]`)
-		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: execution})
+		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, Execution: execution})
 		x := &player{t, p, s}
 		commands = x.next(at(0), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{
 			Ref: find[stepmachine.StartVerb](t, commands).Ref, Status: stepmachine.CallFailed, Error: stepmachine.NewError("PROVIDER_ERROR", ""), MayRepeat: true,

@@ -42,7 +42,8 @@ const (
 // WaitingFor and Actions.
 type State struct {
 	Version   int       `json:"version"`
-	Execution string    `json:"execution"` // its id: what ids and jitter are derived from
+	Revision  int       `json:"revision,omitempty"` // that of the machine that began it; see there
+	Execution string    `json:"execution"`          // its id: what ids and jitter are derived from
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Began     time.Time `json:"began"`
 

@@ -12,9 +12,18 @@ import (
 // only goes on with the same. A change of what a stored state leads to is a new version. The
 // old one then moves to a package of its own, for as long as executions have it. A mend of what no
 // execution can rely on keeps the version, as that of texts beyond 32 KiB did, which were taken
-// for empty ones, that of numbers of calls that were lost where a block began again, and that of
-// what events said and approvals showed that was no object.
+// for empty ones, and that of numbers of calls that were lost where a block began again.
 const Version = 1
+
+// Revision is the newest revision of the version. A state keeps the one that it began with. So what a
+// revision does otherwise changes nothing in executions that are open, whose histories are replayed.
+//
+//	1: the data of emit and the payload of an approval are objects, correlate is not empty, and a
+//	   signal is not given to another Map that waits for one of its own.
+const Revision = 1
+
+// strict reports whether the execution has revision 1.
+func (m *machine) strict() bool { return m.s.Revision >= 1 }
 
 // Machine is one version of the step machine. All versions take the same events and return the
 // same commands. What a state is, and where an event leads, is a matter of each.

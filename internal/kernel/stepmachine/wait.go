@@ -82,7 +82,7 @@ func (m *machine) await(t *Task, e *mapdef.EventWait, input Value) {
 	}
 	var correlate string
 	_ = json.Unmarshal(input.raw(), &correlate) // a text, by its evaluation
-	if correlate == "" && e.Correlate.Source() != "" {
+	if correlate == "" && e.Correlate.Source() != "" && m.strict() {
 		// So would an empty one.
 		m.fail(t, NewError(expression.CodeResult, "correlate is empty"))
 		return
@@ -236,7 +236,9 @@ func (m *machine) asking(signal string) *Task {
 	default:
 		return nil
 	}
-	t := first(m.s.Root, func(t *Task) bool { return t.waits() == what && (t.Ask > 0 || t.Phase == phaseEscalated) })
+	t := first(m.s.Root, func(t *Task) bool {
+		return t.waits() == what && (t.Ask > 0 || t.Phase == phaseEscalated || !m.strict())
+	})
 	if t == nil || t.Ask == 0 {
 		return nil
 	}

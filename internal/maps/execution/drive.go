@@ -102,7 +102,9 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 	trigger.Invented = e.payloadInvented
 	begun.Beginning = stepmachine.Beginning{
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: e.DryRun,
+		Revision: stepmachine.Revision,
 	}
+	begun.Paces = true
 	if err := goOn(key, row, &begun); err != nil {
 		return begun, err
 	}

@@ -295,6 +295,7 @@ func (b *rebuilding) replayed(ctx context.Context, e Execution, payload json.Raw
 	var commands []stepmachine.Command
 	r.machine, commands = machine.Start(r.program, r.now, stepmachine.Beginning{
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: true,
+		Revision: stepmachine.Revision,
 	})
 	return r, r.obey(commands)
 }

@@ -421,7 +421,7 @@ func (s *Service) start(ctx context.Context, e Execution) error {
 		Details: flow.ExecutionDetails(s.cfg.PublicURL, e.ExecutionID),
 	}
 	s.heads.Add(e)
-	return s.d.Engine.StartMap(ctx, flow.MapInput{MapRef: e.Ref(), ShowsEnd: true, Paces: true}, e.WorkflowID, listing)
+	return s.d.Engine.StartMap(ctx, flow.MapInput{MapRef: e.Ref(), ShowsEnd: true}, e.WorkflowID, listing)
 }
 
 // hasEnded looks whether the execution has ended. It reads none of the texts, which are long.
