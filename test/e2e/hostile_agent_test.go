@@ -273,7 +273,7 @@ func TestHostileModelHarmsNothing(t *testing.T) { //nolint:tparallel // what fol
 	for _, s := range w.scenarios {
 		require.NotContains(t, strings.Join(hostile.of(s.Name), "\n"), w.canaries[4], s.Name)
 	}
-	said := regexp.MustCompile(`.{0,200}\[\[[a-z]+ .{0,80}`)
+	said := regexp.MustCompile(`\[\[[a-z]+ .{0,80}`) // begins with a text, which makes the search fast
 	require.Empty(t, said.FindString(histories), "what is said is in no history")
 	require.Empty(t, said.FindString(w.stack.Logs()), "what is said is in no log")
 }

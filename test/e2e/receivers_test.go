@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -272,10 +271,12 @@ func TestTemporalDeliveryShowsIDsOnly(t *testing.T) {
 				if *record {
 					recordHistory(t, s, lane+"_delivery_"+end, events)
 				}
-				for line := range strings.Lines(s.Logs()) {
-					require.NotContains(t, line, r.secret)
-					ours := strings.Contains(line, `"level":"ERROR"`) || strings.Contains(line, `"level":"WARN"`)
-					require.False(t, ours && strings.Contains(line, "another attempt follows"), "a receiver that fails is no error of ours: %s", line)
+				logs := s.Logs()
+				require.False(t, strings.Contains(logs, r.secret), "the secret is in a log") //nolint:testifylint // it would print all logs
+				for line := range strings.Lines(logs) {
+					if strings.Contains(line, "another attempt follows") {
+						require.NotRegexp(t, `"level":"(ERROR|WARN)"`, line, "a receiver that fails is no error of ours")
+					}
 				}
 			}
 		}
@@ -333,9 +334,7 @@ func TestTemporalErasureShowsIDsOnly(t *testing.T) {
 				if *record {
 					recordHistory(t, s, lane+"_erasure_"+shape, events)
 				}
-				raw, err := json.Marshal(s.Logs())
-				require.NoError(t, err)
-				require.NotContains(t, string(raw), name)
+				require.False(t, strings.Contains(s.Logs(), name), "the customer is in a log") //nolint:testifylint // it would print all logs
 			})
 		}
 	})
