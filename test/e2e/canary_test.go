@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/http"
 	"net/url"
 	"os"
@@ -340,16 +341,9 @@ func searchStores(t *testing.T, s *rig.Stack, marker search, secrets map[string]
 	require.NotEmpty(t, newSearch("ActionRun").in(lists), "the search reaches Temporal's lists")
 	logs := []byte(s.Logs())
 	require.NotEmpty(t, newSearch("/v1/runtime/actions/run").in(logs), "the search reaches the logs")
-	places := map[string][]byte{"database": dump, "visibility": lists, "logs": logs}
-	temporal := 0
-	for name, raw := range files(t, s) {
-		places[name] = raw
-		if strings.HasPrefix(name, temporalFiles) {
-			temporal += len(newSearch(":canary_write").in(raw))
-		}
-	}
-	require.NotZero(t, temporal, "the search reaches Temporal's files")
-	for name, content := range places {
+	places, temporal := 0, 0
+	look := func(name string, content []byte) {
+		places++
 		for kind, secret := range secrets {
 			require.Empty(t, secret.in(content), "%s in %s", kind, name)
 		}
@@ -357,36 +351,53 @@ func searchStores(t *testing.T, s *rig.Stack, marker search, secrets map[string]
 			require.Empty(t, marker.in(content), "an argument in %s", name)
 		}
 	}
-	t.Logf("%d places searched", len(places))
+	look("database", dump)
+	look("visibility", lists)
+	look("logs", logs)
+	for name, raw := range files(t, s) {
+		look(name, raw)
+		if strings.HasPrefix(name, temporalFiles) {
+			temporal += len(newSearch(":canary_write").in(raw))
+		}
+	}
+	require.NotZero(t, temporal, "the search reaches Temporal's files")
+	t.Logf("%d places searched", places)
 }
 
 // temporalFiles is where Temporal keeps what it stores.
 const temporalFiles = "data/temporal/"
 
 // files reads everything below the data directory, and Postgres's own files where
-// they are outside of it because its account may not enter the directory.
-func files(t *testing.T, s *rig.Stack) map[string][]byte {
+// they are outside of it because its account may not enter the directory. They are many: one is in
+// memory at a time.
+func files(t *testing.T, s *rig.Stack) iter.Seq2[string, []byte] {
 	t.Helper()
 	data := filepath.Join(s.Dir, "data")
 	roots := []string{data}
 	if elsewhere, err := os.ReadFile(filepath.Join(data, "postgres", "location")); err == nil {
 		roots = append(roots, strings.TrimSpace(string(elsewhere)))
 	}
-	contents := map[string][]byte{}
-	for _, root := range roots {
-		require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return nil //nolint:nilerr // Postgres takes files away at any time
-			}
-			if raw, err := os.ReadFile(path); err == nil {
+	return func(yield func(string, []byte) bool) {
+		more := true
+		for _, root := range roots {
+			require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+				if !more {
+					return fs.SkipAll
+				}
+				if err != nil || !entry.Type().IsRegular() {
+					return nil //nolint:nilerr // Postgres takes files away at any time
+				}
+				raw, err := os.ReadFile(path)
+				if err != nil {
+					return nil //nolint:nilerr // as above
+				}
 				name, err := filepath.Rel(s.Dir, path)
 				require.NoError(t, err)
-				contents[name] = raw
-			}
-			return nil
-		}))
+				more = yield(name, raw)
+				return nil
+			}))
+		}
 	}
-	return contents
 }
 
 func pgDump(t *testing.T, databaseURL string) []byte {

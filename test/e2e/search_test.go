@@ -26,6 +26,13 @@ func newSearch(text string) search {
 		urlEncoded := base64.RawURLEncoding.EncodeToString(append(make([]byte, shift), text...))
 		forms["base64url at "+string(rune('0'+shift))] = []byte(urlEncoded[from:to])
 	}
+	seen := map[string]bool{}
+	for name, form := range forms { // most forms of a plain word are the same
+		if seen[string(form)] {
+			delete(forms, name)
+		}
+		seen[string(form)] = true
+	}
 	return search{forms}
 }
 
