@@ -149,11 +149,16 @@ func (c *mapCall) tellWait(what stepmachine.Waiting) {
 // a run may not be signalled, because an operator may have terminated its workflow.
 const lookAfter = time.Minute
 
-// pause returns when there may be news of the call.
+// pause returns when there may be news of the call. Where the history is the last one, all calls that wait
+// without an end of their own are looked at once an hour together. A signal ends each pause.
 func (c *mapCall) pause(ctx workflow.Context, step flow.Step, handedOver bool) error {
 	after := step.After
 	if handedOver {
 		after = lookAfter
+	}
+	if c.m.tooLarge && (handedOver || step.SwitchedOff) {
+		// No new history begins, and this one has room for a bounded number of looks.
+		after = lookAfterMost * time.Duration(len(c.m.calls))
 	}
 	if after > 0 {
 		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.CallSummary}}, func() bool { return c.awake })

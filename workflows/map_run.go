@@ -422,16 +422,49 @@ const (
 	mostRetried = 1500 << 10
 )
 
+// changeStartsWithheld names a change of this workflow, for histories from before it: an execution that was
+// ending already, and too large for a new history, waited for ever for what it had left to that one.
+const changeStartsWithheld = "start what was left to a new history where there is none"
+
 // outgrow has an execution fail that is too large for a new history. It ends in this one, for which the
 // server has room: 51,200 events.
 func (m *mapRun) outgrow(ctx workflow.Context) error {
 	m.tooLarge, m.full = true, false
+	withheld := m.withheld()
 	commands, err := next(m.machine, workflow.Now(ctx), stepmachine.StateTooLarge{})
 	if err != nil {
 		return err
 	}
+	// The failure ends steps whose calls were left to the next history, so those are not made. One that
+	// was ending goes on with them.
 	m.obey(ctx, commands)
+	for _, key := range withheld {
+		c, open := m.open[key]
+		if open && workflow.GetVersion(ctx, changeStartsWithheld, workflow.DefaultVersion, 1) > workflow.DefaultVersion {
+			m.obey(ctx, []stepmachine.Command{c})
+		}
+	}
 	return nil
+}
+
+// withheld returns the keys of the commands that were left to the next history. It is for a moment
+// without an activity under way, in which nothing is being evaluated.
+func (m *mapRun) withheld() (keys []string) {
+	for _, key := range m.keys {
+		left := false
+		switch m.open[key].(type) {
+		case stepmachine.StartVerb, stepmachine.StartModel, stepmachine.StartMap, stepmachine.Compensate:
+			left = m.calls[key] == nil
+		case stepmachine.AskApproval:
+			left = m.asks[key] == nil
+		case stepmachine.Evaluate:
+			left = true
+		}
+		if left {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // leave ends the workflow of an execution that has ended, and tells the one that waits for it.
