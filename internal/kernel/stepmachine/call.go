@@ -155,10 +155,13 @@ func (m *machine) count(t *Task, e CallEnd) {
 }
 
 // number keeps after which number the next call of the step comes, for the case that the step begins
-// again. Of calls without an effect that only matters outside of loops: those in iterations that are over
-// are made again under their numbers, and a loop can have any number of them.
+// again. Of calls without an effect, and of those that have only read, that matters outside of loops alone:
+// those in iterations that are over are made again under their numbers, and a loop can have any number of
+// them.
 func (m *machine) number(t *Task, e CallEnd) {
-	if t.Final || e.Status != CallExecuted && t.Iteration == "" {
+	switch executed := e.Status == CallExecuted; {
+	case t.Iteration != "" && (!t.Final || executed && !t.Wrote):
+	case t.Final || !executed:
 		m.attempted(t.Key, t.last())
 	}
 }

@@ -57,6 +57,51 @@ func TestForeachOverManyItemsKeepsItsStateSmall(t *testing.T) {
 	require.Less(t, most, 200)
 }
 
+// A loop over many items keeps numbers of calls only where another call could write twice. All first calls
+// end without an effect, so that the second ones have other numbers.
+func TestLoopKeepsNumbersOfItsWritesOnly(t *testing.T) {
+	t.Parallel()
+	const items = 10_000
+	for name, c := range map[string]struct {
+		wrote bool
+		kept  int
+	}{"reads": {false, 0}, "writes": {true, items}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := program(t, `
+steps:
+  - id: each
+    type: foreach
+    items: "${trigger_data.items}"
+    mode: parallel
+    concurrency: 50
+    steps: [{id: a, type: verb, verb: "shop:a", retry: {max_attempts: 2}}]
+`)
+			s, queue := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, TriggerData: stepmachine.Of(json.RawMessage(`{"items":[` + strings.Repeat("1,", items-1) + `1]}`))})
+			for now := at(0); len(queue) > 0; {
+				var e stepmachine.Event
+				switch asked := queue[0].(type) {
+				case stepmachine.StartVerb:
+					end := stepmachine.CallEnd{Ref: asked.Ref, Status: stepmachine.CallFailed, Error: stepmachine.NewError("PROVIDER_ERROR", ""), MayRepeat: true}
+					if asked.Ref.Attempt == 2 {
+						end = stepmachine.CallEnd{Ref: asked.Ref, Status: stepmachine.CallExecuted, Result: stepmachine.Of(json.RawMessage(`1`)), Sent: true, Wrote: c.wrote}
+					}
+					e = stepmachine.VerbEnded{CallEnd: end}
+				case stepmachine.StartTimer:
+					now, e = asked.At, stepmachine.TimerFired{Ref: asked.Ref, Timer: asked.Timer}
+				}
+				if queue = queue[1:]; e != nil {
+					_, commands, err := stepmachine.Next(p, s, now, e)
+					require.NoError(t, err)
+					queue = append(queue, commands...)
+				}
+			}
+			require.Equal(t, stepmachine.StatusCompleted, s.Status)
+			require.Len(t, s.Attempts, c.kept)
+		})
+	}
+}
+
 // TestTheWorkOfALoopGrowsWithItsItems compares what ten times as many items allocate.
 func TestTheWorkOfALoopGrowsWithItsItems(t *testing.T) { //nolint:paralleltest // it measures
 	work := func(items int) uint64 {
