@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -298,38 +299,87 @@ func (w *watch) finished(r *simulate.Report) {
 // flight ends, and what completed is undone in reverse order, whatever the moment.
 func TestCancelAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	for _, c := range all(t) {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			events := run(t, &c.Case, simulate.Options{}).Events
-			for seed := range uint64(schedules) {
-				order := rand.New(rand.NewPCG(seed, 3))
-				left := order.IntN(events + 2)
-				w := watch{t: t, seed: seed, c: &c.Case}
-				r, err := simulate.Run(t.Context(), &c.Case, simulate.Options{
-					Pick: order.IntN, Store: true, See: w.see, Sandbox: sandbox{},
-					Disturb: func() []stepmachine.Event {
-						if left--; left == -1 {
-							return []stepmachine.Event{stepmachine.CancelRequested{}}
-						}
-						return nil
-					},
-				})
-				if err != nil { // something happens that the cancelled Map does not wait for
-					require.ErrorContains(t, err, "asks nobody")
-					continue
+	var met sync.Map
+	t.Run("each case", func(t *testing.T) { //nolint:paralleltest // it ends when all its cases have ended
+		for _, c := range all(t) {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				events := run(t, &c.Case, simulate.Options{}).Events
+				for seed := range uint64(schedules) {
+					order := rand.New(rand.NewPCG(seed, 3))
+					left := order.IntN(events + 2)
+					w, found := watch{t: t, seed: seed, c: &c.Case}, moment("")
+					r, err := simulate.Run(t.Context(), &c.Case, simulate.Options{
+						Pick: order.IntN, Store: true, Sandbox: sandbox{},
+						See: func(id string, e stepmachine.Event, commands []stepmachine.Command) {
+							w.see(id, e, commands)
+							if _, again := e.(stepmachine.Again); again && id == "exec" {
+								found = "" // what goes on now was not cancelled
+							}
+						},
+						Disturb: func(s *stepmachine.State) []stepmachine.Event {
+							if left--; left == -1 {
+								found = momentOf(s)
+								return []stepmachine.Event{stepmachine.CancelRequested{}}
+							}
+							return nil
+						},
+					})
+					if err != nil { // something happens that the cancelled Map does not wait for
+						require.ErrorContains(t, err, "asks nobody")
+						continue
+					}
+					w.finished(r)
+					require.True(t, endsAfterCancel(found, r), "seed %d: it was cancelled %s, and is %s", seed, found, r.State.Status)
+					met.Store(found, true)
 				}
-				w.finished(r)
-				require.True(t, r.Finish != nil || left >= 0 || outlastsCancel(r.State.WaitingFor), "seed %d: it was cancelled and has not ended", seed)
-			}
-		})
+			})
+		}
+	})
+	for _, m := range []moment{whileItRuns, whileItUndoes, inOnFailure} {
+		_, was := met.Load(m)
+		require.True(t, was, "no case was cancelled %s", m)
 	}
 }
 
-// outlastsCancel reports whether a cancelled execution goes on to wait for it: people are still asked
-// about a call that undoes a step, and what was cancelled before on_failure has begun does not end that.
-func outlastsCancel(w *stepmachine.WaitsFor) bool {
-	return w != nil && (w.UndoneBy != "" || strings.HasPrefix(w.Ref.Path, "/on_failure/"))
+// moment is when a cancellation finds an execution; "" for one that needs no further look.
+type moment string
+
+const (
+	whileItRuns   moment = "while it ran"
+	whileItUndoes moment = "while it was failing, before on_failure has begun"
+	inOnFailure   moment = "while on_failure ran"
+)
+
+func momentOf(s *stepmachine.State) moment {
+	switch end := s.Ending; {
+	case end == nil:
+		return whileItRuns
+	case end.Phase == "on_failure":
+		return inOnFailure
+	case end.Status == stepmachine.StatusFailed && end.Phase != "finished":
+		return whileItUndoes
+	default:
+		return ""
+	}
+}
+
+// endsAfterCancel reports whether the case is where a cancellation at this moment leads. People are still
+// asked about calls that undo steps. A cancellation ends what is left of on_failure, but changes nothing of
+// an execution that is failing and has not come to it.
+func endsAfterCancel(found moment, r *simulate.Report) bool {
+	waits := r.State.WaitingFor
+	undoes := waits != nil && waits.UndoneBy != ""
+	switch end := r.State.Ending; found {
+	case whileItRuns:
+		return end != nil && end.Status == stepmachine.StatusCancelled && (r.Finish != nil || undoes)
+	case inOnFailure:
+		return r.Finish != nil && r.Finish.Status == stepmachine.StatusFailed && r.Finish.OnFailureError == nil
+	case whileItUndoes:
+		return end.Status == stepmachine.StatusFailed && (r.Finish != nil || undoes || waits != nil && strings.HasPrefix(waits.Ref.Path, "/on_failure/"))
+	default:
+		return true
+	}
 }
 
 // TestPausesAndRepeatsChangeNothing pauses and resumes at random, and lets each answer come
@@ -356,7 +406,7 @@ func TestPausesAndRepeatsChangeNothing(t *testing.T) {
 							last = e
 						}
 					},
-					Disturb: func() []stepmachine.Event {
+					Disturb: func(*stepmachine.State) []stepmachine.Event {
 						var list []stepmachine.Event
 						if random.IntN(3) == 0 {
 							list = append(list, stepmachine.PauseRequested{})

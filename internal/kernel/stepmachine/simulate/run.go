@@ -23,8 +23,9 @@ type Options struct {
 	Sandbox expression.Sandbox
 	// Store stores and reads the state between any two events.
 	Store bool
-	// Disturb returns events that come in between, for the execution of the case; nil for none.
-	Disturb func() []stepmachine.Event
+	// Disturb returns events that come in between, for the execution of the case, whose state it is shown;
+	// nil for none.
+	Disturb func(*stepmachine.State) []stepmachine.Event
 	// Began is told of the state of the case when it has begun; nil for nobody.
 	Began func(*stepmachine.State)
 	// See is told of each event and its commands; nil for nobody.
@@ -155,7 +156,7 @@ func (w *world) run() error {
 			return fmt.Errorf("simulate: more than %d events", mostEvents)
 		}
 		if w.opts.Disturb != nil {
-			for _, e := range w.opts.Disturb() {
+			for _, e := range w.opts.Disturb(w.root.state) {
 				w.root.next(e)
 			}
 		}
