@@ -54,11 +54,12 @@ func TestNoCallBeginsUnderAKillSwitch(t *testing.T) {
 	attempts := `SELECT coalesce(sum(sends), 0) FROM runs WHERE tenant_id = $1`
 	answers := make([]rig.Answer, runs)
 	var all sync.WaitGroup
+	var callers rig.Callers
 	for i := range runs {
 		mode := []string{modeHold, modeLater, "", modeLater}[i%4]
 		all.Go(func() {
 			id := fmt.Sprintf("run-%d", i)
-			answers[i] = rig.Settled(func() rig.Answer { return w.Runtime.Run(mediumWrite, m{"id": id, "mode": mode}, id) })
+			answers[i] = callers.Settled(func() rig.Answer { return w.Runtime.Run(mediumWrite, m{"id": id, "mode": mode}, id) })
 		})
 	}
 	for range 30 {
@@ -68,6 +69,7 @@ func TestNoCallBeginsUnderAKillSwitch(t *testing.T) {
 	begun := w.inDatabase(attempts)
 	w.bank.letGo()
 	all.Wait()
+	callers.RepeatedFew(t)
 	executed, blocked := 0, -1
 	for i, a := range answers {
 		require.NoError(t, a.Err)

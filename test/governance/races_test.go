@@ -188,14 +188,16 @@ func TestHeldCallRepeatedDuringApprovalIsSentOnce(t *testing.T) {
 	t.Parallel()
 	w, _, held, execution := heldWorld(t)
 	calls := []func() rig.Answer{func() rig.Answer { return w.approve(held) }}
+	var callers rig.Callers
 	for range 30 {
 		calls = append(calls, func() rig.Answer {
-			return rig.Settled(func() rig.Answer { return w.Runtime.Run(highWrite, callArgs(), execution) })
+			return callers.Settled(func() rig.Answer { return w.Runtime.Run(highWrite, callArgs(), execution) })
 		})
 	}
 	for _, a := range together(calls...)[1:] {
 		require.Contains(t, []int{http.StatusOK, http.StatusForbidden}, a.Status, "%s", a.Body)
 	}
+	callers.RepeatedFew(t)
 	w.awaitStatus(execution, "executed")
 	require.Equal(t, 1, w.bank.effects())
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,19 +137,47 @@ func (c *Client) Run(verb string, args any, executionID string) Answer {
 	return c.Do(http.MethodPost, "/v1/runtime/actions/run", body)
 }
 
-// Settled makes the call until the answer is none that asks for a repeat because a part of the
-// service was busy, as callers do. The call needs an id of its own. On a busy machine the
-// engine may be late for one of hundreds of calls at once.
-func Settled(call func() Answer) (a Answer) {
-	for range 10 {
-		a = call()
-		var e Envelope
-		if a.Err != nil || a.Status != http.StatusServiceUnavailable || json.Unmarshal(a.Body, &e) != nil ||
-			e.Error == nil || e.Error.Code != "SERVICE_UNAVAILABLE" || !e.Error.Retryable {
-			break
+// Callers repeat what the service could not take at that moment, as its answer asks them to, and count
+// that. On a busy machine the engine may be late for one of hundreds of calls at once.
+type Callers struct{ calls, repeats atomic.Int64 }
+
+// mostRepeats is how often one call is made again.
+const mostRepeats = 9
+
+// Settled makes the call until the answer is none that asks for a repeat. The call needs an id of its own.
+func (c *Callers) Settled(call func() Answer) Answer {
+	c.calls.Add(1)
+	for n := 0; ; n++ {
+		a := call()
+		after, again := a.asksToRepeat()
+		if !again || n == mostRepeats {
+			return a
 		}
+		c.repeats.Add(1)
+		time.Sleep(after)
 	}
-	return a
+}
+
+// asksToRepeat returns when the call is to be made again, because a part of the service could not be
+// reached.
+func (a Answer) asksToRepeat() (after time.Duration, again bool) {
+	var e Envelope
+	if a.Err != nil || a.Status != http.StatusServiceUnavailable || json.Unmarshal(a.Body, &e) != nil ||
+		e.Error == nil || e.Error.Code != "SERVICE_UNAVAILABLE" || !e.Error.Retryable {
+		return 0, false
+	}
+	if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	return time.Second, true // nobody knows when the engine can be reached
+}
+
+// RepeatedFew fails the test where the service could not take many of the calls: one of twenty, and ten
+// where there are few calls.
+func (c *Callers) RepeatedFew(tb testing.TB) {
+	tb.Helper()
+	calls, repeats := c.calls.Load(), c.repeats.Load()
+	require.LessOrEqual(tb, repeats, max(calls/20, 10), "repeats of %d calls", calls)
 }
 
 // RunData is what tests read of a run's answer.
