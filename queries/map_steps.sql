@@ -25,8 +25,13 @@ SELECT status, waiting_for, attempt, finished_at FROM map_executions WHERE tenan
 
 -- name: MapStepInputs :many
 -- The inputs of the steps at these paths, and then those of these steps in all their iterations, the
--- last ones first.
-SELECT path, step, input::text AS input FROM map_steps
- WHERE tenant_id = @tenant_id AND execution = @execution AND input IS NOT NULL
-   AND (path = ANY (@paths::text[]) OR step = ANY (@steps::text[]))
- ORDER BY path = ANY (@paths::text[]) DESC, seq DESC LIMIT @most;
+-- last ones first, and how many there are of at most @most. It reads none beyond @bytes.
+SELECT i.path, i.step, i.input::text AS input, i.found
+  FROM (SELECT l.*, count(*) OVER () AS found,
+               sum(octet_length(l.input)) OVER (ORDER BY l.named DESC, l.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM (SELECT m.path, m.step, m.input, m.seq, m.path = ANY (@paths::text[]) AS named FROM map_steps m
+                 WHERE m.tenant_id = @tenant_id AND m.execution = @execution AND m.input IS NOT NULL
+                   AND (m.path = ANY (@paths::text[]) OR m.step = ANY (@steps::text[]))
+                 ORDER BY named DESC, m.seq DESC LIMIT @most) l) i
+ WHERE coalesce(i.above, 0) < @bytes::bigint
+ ORDER BY i.named DESC, i.seq DESC;

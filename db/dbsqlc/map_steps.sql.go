@@ -128,35 +128,43 @@ func (q *Queries) MapStanding(ctx context.Context, db DBTX, arg MapStandingParam
 }
 
 const MapStepInputs = `-- name: MapStepInputs :many
-SELECT path, step, input::text AS input FROM map_steps
- WHERE tenant_id = $1 AND execution = $2 AND input IS NOT NULL
-   AND (path = ANY ($3::text[]) OR step = ANY ($4::text[]))
- ORDER BY path = ANY ($3::text[]) DESC, seq DESC LIMIT $5
+SELECT i.path, i.step, i.input::text AS input, i.found
+  FROM (SELECT l.path, l.step, l.input, l.seq, l.named, count(*) OVER () AS found,
+               sum(octet_length(l.input)) OVER (ORDER BY l.named DESC, l.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM (SELECT m.path, m.step, m.input, m.seq, m.path = ANY ($1::text[]) AS named FROM map_steps m
+                 WHERE m.tenant_id = $2 AND m.execution = $3 AND m.input IS NOT NULL
+                   AND (m.path = ANY ($1::text[]) OR m.step = ANY ($4::text[]))
+                 ORDER BY named DESC, m.seq DESC LIMIT $5) l) i
+ WHERE coalesce(i.above, 0) < $6::bigint
+ ORDER BY i.named DESC, i.seq DESC
 `
 
 type MapStepInputsParams struct {
+	Paths     []string
 	TenantID  uuid.UUID
 	Execution uuid.UUID
-	Paths     []string
 	Steps     []string
 	Most      int32
+	Bytes     int64
 }
 
 type MapStepInputsRow struct {
 	Path  string
 	Step  string
 	Input string
+	Found int64
 }
 
 // The inputs of the steps at these paths, and then those of these steps in all their iterations, the
-// last ones first.
+// last ones first, and how many there are of at most @most. It reads none beyond @bytes.
 func (q *Queries) MapStepInputs(ctx context.Context, db DBTX, arg MapStepInputsParams) ([]MapStepInputsRow, error) {
 	rows, err := db.Query(ctx, MapStepInputs,
+		arg.Paths,
 		arg.TenantID,
 		arg.Execution,
-		arg.Paths,
 		arg.Steps,
 		arg.Most,
+		arg.Bytes,
 	)
 	if err != nil {
 		return nil, err
@@ -165,7 +173,12 @@ func (q *Queries) MapStepInputs(ctx context.Context, db DBTX, arg MapStepInputsP
 	items := []MapStepInputsRow{}
 	for rows.Next() {
 		var i MapStepInputsRow
-		if err := rows.Scan(&i.Path, &i.Step, &i.Input); err != nil {
+		if err := rows.Scan(
+			&i.Path,
+			&i.Step,
+			&i.Input,
+			&i.Found,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -264,6 +266,50 @@ func TestEditOfARetryKeepsMaskedValuesOfItsOwnIteration(t *testing.T) {
 		// A whole edit is for any of them. The other one is blocked again.
 		require.Equal(t, "failed", mapExecutionOf(t, retry(map[string]any{"id": "3", "note": "set"}), http.StatusOK).Status)
 	})
+}
+
+// Of more iterations than are looked at, nobody knows whether an edit leaves out what one has masked.
+func TestEditOfARetryForTooManyIterationsIsRefused(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(sharedDev().For(t))
+	retry := func(count int) rig.Answer {
+		items := []any{map[string]any{"id": "first", "password": "of the first"}}
+		for len(items) < count-2 {
+			items = append(items, map[string]any{"id": "fits"})
+		}
+		items = append(items, map[string]any{"id": "last"}, map[string]any{"id": "last"})
+		trigger := publish(t, tenant, fmt.Sprintf("Loops %d times", count), `[{"id":"each","type":"foreach","mode":"parallel","items":"${trigger_data.items}","steps":[
+			{"id":"check","type":"validate","value":"${item}","schema":{"properties":{"id":{"enum":["first","fits"]}}}}]}]`)
+		path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"items": items}})
+		return tenant.User.Do(http.MethodPost, path+"/retry", edits("check", map[string]any{"id": "fits", "n": 1}), "Prefer: wait=60")
+	}
+	refused := requireCode(t, retry(104), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	require.Contains(t, string(refused.Error.Details), `"path":"/edits/check","rule":"masked"`)
+	require.Contains(t, string(refused.Error.Details), "more than 100 iterations")
+}
+
+// What the edited steps got is in memory together while the edits are judged.
+func TestEditOfARetryOfTooLargeInputsIsRefused(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(sharedDev().For(t))
+	var steps []string
+	all, few := map[string]any{}, map[string]any{}
+	for i := range 9 {
+		id := fmt.Sprintf("step_%d", i)
+		steps = append(steps, `{"id":"`+id+`","type":"transform","expr":{"n":`+strconv.Itoa(i)+`,"text":"${trigger_data.text}"}}`)
+		if all[id] = "edited"; i < 4 {
+			few[id] = "edited"
+		}
+	}
+	steps = append(steps, `{"id":"check","type":"validate","value":"${steps.step_0.output}","schema":{"const":"edited"}}`)
+	trigger := publish(t, tenant, "Has large steps", "["+strings.Join(steps, ",")+"]")
+	path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"text": strings.Repeat("x", 500_000)}})
+	retry := func(edits map[string]any) rig.Answer {
+		return tenant.User.Do(http.MethodPost, path+"/retry", map[string]any{"from_step": "step_0", "edits": edits}, "Prefer: wait=60")
+	}
+	refused := requireCode(t, retry(all), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	require.Contains(t, string(refused.Error.Details), `"path":"/edits","rule":"too_large"`)
+	require.Equal(t, "completed", mapExecutionOf(t, retry(few), http.StatusOK).Status)
 }
 
 // blockBoxOne has a policy block the writes to one box.

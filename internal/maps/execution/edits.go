@@ -28,10 +28,10 @@ type editing struct {
 }
 
 // inputsBefore are what an edited step got, and what the editor saw of that. Without sure, the edit may be
-// for an iteration that got another input than these.
+// for an iteration that got another input than these. With more, it got others that were not read.
 type inputsBefore struct {
 	inputs, shown []json.RawMessage
-	sure          bool
+	sure, more    bool
 }
 
 // restored returns the edits with the masked values that they leave out. The error is INVALID_ARGS where
@@ -74,6 +74,10 @@ func (d *editing) restored(ctx context.Context, key *datakey.Key) (map[string]js
 // restore returns an edit with the masked values that it leaves out, and what is wrong with it. Paths
 // begin at the edit.
 func (b *inputsBefore) restore(input json.RawMessage) (edit json.RawMessage, details []fault.Detail, err error) {
+	if b.more {
+		// An edit that leaves out what one of those has masked would silently lose it.
+		return input, []fault.Detail{{Rule: "masked", Message: fmt.Sprintf("may be for any of more than %d iterations, which is too many to see whether it leaves out a masked value. Begin from a step around the loop, or edit what the loop gets", mostBefore)}}, nil
+	}
 	none := json.RawMessage("null")
 	edit, places, err := redact.Restore(none, none, input)
 	if err != nil {
@@ -113,10 +117,16 @@ func (d *editing) checkArguments(ctx context.Context, verb string, args json.Raw
 	return wrong, err
 }
 
-// mostBefore is how many iterations are looked at where the edit may be for any.
-const mostBefore = 100
+const (
+	// mostBefore is how many iterations are looked at where the edit may be for any.
+	mostBefore = 100
+	// mostBytesBefore is how many bytes the inputs of edited steps may have together, and how many are
+	// read of their rows. They are in memory at once, several times: as they are, masked, and decoded.
+	mostBytesBefore = 4 << 20
+)
 
-// before returns what the edited steps got, by their ids.
+// before returns what the edited steps got, by their ids. The error is INVALID_ARGS where that is too
+// much to be looked at.
 func (d *editing) before(ctx context.Context, key *datakey.Key) (map[string]*inputsBefore, error) {
 	find := dbsqlc.MapStepInputsParams{TenantID: d.e.TenantID, Execution: d.e.ID, Paths: []string{}, Steps: []string{}}
 	before := map[string]*inputsBefore{}
@@ -128,21 +138,42 @@ func (d *editing) before(ctx context.Context, key *datakey.Key) (map[string]*inp
 			find.Steps = append(find.Steps, id)
 		}
 	}
-	find.Most = int32(len(find.Paths) + mostBefore)
+	find.Most, find.Bytes = int32(len(find.Paths)+mostBefore+1), mostBytesBefore
 	rows, err := d.s.q.MapStepInputs(ctx, d.s.d.DB.Reading(d.e.TenantID, db.ListLimit), find)
 	if err != nil {
 		return nil, fmt.Errorf("execution: inputs of steps: %w", err)
 	}
+	if len(rows) > 0 && rows[0].Found > int64(len(rows)) {
+		return nil, tooMuchBefore()
+	}
+	for _, b := range before {
+		b.more = !b.sure && len(rows) == int(find.Most)
+	}
+	size := 0
 	for _, row := range rows {
+		if before[row.Step].more {
+			continue
+		}
 		input, err := d.input(ctx, key, row)
 		if err != nil {
 			return nil, fmt.Errorf("execution: input of %s: %w", row.Path, err)
 		}
-		if input != nil {
-			before[row.Step].inputs = append(before[row.Step].inputs, input)
+		if input == nil {
+			continue
 		}
+		if size += len(input); size > mostBytesBefore {
+			return nil, tooMuchBefore()
+		}
+		before[row.Step].inputs = append(before[row.Step].inputs, input)
 	}
 	return before, d.show(ctx, before)
+}
+
+// tooMuchBefore refuses edits whose steps got more than may be looked at together.
+func tooMuchBefore() error {
+	f := fault.New(fault.CodeInvalidArgs, "An edited input does not fit its step.")
+	f.Details = []fault.Detail{{Path: "/edits", Rule: "too_large", Message: fmt.Sprintf("are for steps that got more than %d MiB together. Edit fewer steps, or begin from a step before them", mostBytesBefore>>20)}}
+	return f
 }
 
 // show adds what the editor saw of the inputs.
