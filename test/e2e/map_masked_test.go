@@ -192,6 +192,43 @@ func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
 	})
 }
 
+// An output shows no stored secret, whatever has made it. Its caller and a Map around it get it as it is.
+func TestOutputOfAMapShowsNoStoredSecret(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant := newTenant(s)
+		secret := newCanaries()
+		lockbox(t, tenant, secret)
+		body := map[string]any{"payload": map[string]any{"with": secret.token}}
+		transform := `"steps":[{"id":"all","type":"transform","expr":{"n":1,"with":"${trigger_data.with}"}}]`
+		var last string
+		for name, definition := range map[string]string{"by its last step": transform, "by its own words": transform + `,"output":{"n":1,"with":"${steps.all.output.with}"}`} {
+			a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", json.RawMessage(`{"schema_version":"1","name":"`+name+`",`+definition+`}`))
+			require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+			var made struct{ ID string }
+			a.Data(t, &made)
+			last = made.ID
+			one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", body, "Prefer: wait=60"), http.StatusOK)
+			require.JSONEq(t, `{"n":1,"with":"`+secret.token+`"}`, string(one.Output), "the caller reads its output")
+			for _, reader := range []*rig.Client{tenant.User, tenant.Runtime} {
+				read := secret.in(t, reader, "/v1/executions/"+one.ExecutionID)
+				require.JSONEq(t, `{"n":1,"with":"[masked]"}`, string(read.Output), name)
+			}
+			var told []struct{ Output json.RawMessage }
+			rig.Until(t, arriveLimit, "the event is listed", func() bool {
+				tenant.User.Do(http.MethodGet, "/v1/events?type=map.completed&execution_id="+one.ExecutionID, nil).Data(t, &told)
+				return len(told) == 1
+			})
+			require.JSONEq(t, `{"n":1,"with":"[masked]"}`, string(told[0].Output), name)
+		}
+		trigger := publish(t, tenant, "Around it", `[{"id":"in","type":"map","map_id":"`+last+`","payload":"${trigger_data}"},
+			{"id":"same","type":"transform","expr":"${steps.in.output.with == trigger_data.with}"}]`)
+		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusOK)
+		require.Equal(t, "true", string(one.Output))
+	})
+}
+
 // What the editor of an input could not see stays as it was where they leave it out.
 func TestEditOfARetryKeepsMaskedValuesThatItLeavesOut(t *testing.T) {
 	t.Parallel()

@@ -87,8 +87,9 @@ func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) erro
 	return nil
 }
 
-// ShownOutput returns the output of an execution as others than the caller of its trigger see it. That
-// of a Map whose definition has no output is what its last step gave, and is masked like it.
+// ShownOutput returns the output of an execution as others than the caller of its trigger see it: without
+// secrets that the tenant has stored. That of a Map whose definition has no output is what its last step
+// gave, and is masked like it.
 func (s *Service) ShownOutput(ctx context.Context, e Execution) (json.RawMessage, error) {
 	shown, _, err := s.shownOutput(ctx, e)
 	return shown, err
@@ -105,17 +106,17 @@ func (s *Service) shownOutput(ctx context.Context, e Execution) (shown json.RawM
 	if err != nil {
 		return nil, false, err
 	}
+	// As a value, it is asked for secrets that the tenant has stored. These are hidden in all texts of
+	// the same question.
+	calls := []ShownCall{{Values: []json.RawMessage{shown}}}
 	d := v.Program.Definition()
-	if !d.Output.IsZero() {
-		return shown, true, nil
+	if results := lastResults(d.Steps); d.Output.IsZero() && len(results) > 0 {
+		calls = append(calls, ShownCall{Result: shown, Results: results, DryRun: e.DryRun})
+		known = s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
+		return calls[1].Result, known, nil
 	}
-	results := lastResults(d.Steps)
-	if len(results) == 0 {
-		return shown, true, nil
-	}
-	calls := []ShownCall{{Result: shown, Results: results, DryRun: e.DryRun}}
 	known = s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
-	return calls[0].Result, known, nil
+	return calls[0].Values[0], known, nil
 }
 
 // mayHaveResults reports whether the output of a step of the type may have results of calls in it,
