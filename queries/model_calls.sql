@@ -1,16 +1,19 @@
 -- name: BeginModelCall :many
 -- The row of a call, where it is not there yet. None is returned where the execution has had as many
--- calls as it may, or has stored as much.
+-- calls as it may, or has stored as much. The model may read what came of the steps @others, which is
+-- what others than the tenant wrote: then the execution is tainted from now on.
 WITH bounded AS (
-    UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length(@asked::text)
+    UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length(@asked::text),
+           tainted = tainted OR @tainted::boolean
+                  OR EXISTS (SELECT FROM map_steps s WHERE s.tenant_id = @tenant_id AND s.execution = @execution AND s.step = ANY (@others::text[]) AND s.status <> 'skipped')
      WHERE tenant_id = @tenant_id AND id = @execution AND models_asked < @most_calls::integer AND model_bytes + length(@asked::text) <= @most_bytes::bigint
        AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt AND c.turn = @turn)
-    RETURNING id
+    RETURNING id, tainted
 )
 INSERT INTO model_calls (tenant_id, execution, path, attempt, turn, purpose, asked, began_at)
 SELECT @tenant_id, bounded.id, @path, @attempt, @turn, @purpose, @asked::text, @now FROM bounded
 ON CONFLICT DO NOTHING
-RETURNING turn;
+RETURNING (SELECT b.tainted FROM bounded b)::boolean AS tainted;
 
 -- name: EndModelCall :many
 -- The end of a call, once. A row is returned where this was it.
@@ -31,8 +34,10 @@ UPDATE model_calls SET ruling = sqlc.narg('ruling'), error = sqlc.narg('error')
 RETURNING turn;
 
 -- name: ModelCallsOfStep :many
--- The calls of one attempt of a step, with what was asked and answered.
-SELECT * FROM model_calls WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path AND attempt = @attempt ORDER BY turn;
+-- The calls of one attempt of a step, with what was asked and answered, and whether the execution is
+-- tainted.
+SELECT c.*, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @execution)::boolean AS tainted
+  FROM model_calls c WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt ORDER BY c.turn;
 
 -- name: ListModelCalls :many
 -- The calls of some steps, without what was asked and answered.

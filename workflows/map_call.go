@@ -45,7 +45,7 @@ func (c *mapCall) stop() {
 func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, event func(stepmachine.CallEnd) stepmachine.Event) {
 	c := &mapCall{m: m, key: key, ref: in.Call.Ref, seq: in.Compensates}
 	m.calls[c.key] = c
-	in.MapWrites, in.Workflow = m.takeWrites(ctx), workflow.GetInfo(ctx).WorkflowExecution.ID
+	in.MapWrites, in.Workflow, in.Tainted = m.takeWrites(ctx), workflow.GetInfo(ctx).WorkflowExecution.ID, m.tainted
 	m.busy++ // by the first activity of the call
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		at, err := c.drive(ctx, in)

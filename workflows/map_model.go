@@ -98,6 +98,7 @@ func (s *mapModel) ask(ctx workflow.Context, in flow.MapModelCall) (turn flow.Ma
 	s.m.busy--
 	s.cancel = nil
 	stop()
+	s.m.tainted = s.m.tainted || turn.Tainted
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return turn, true, err
@@ -232,7 +233,7 @@ func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []f
 func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCallEnd, error) {
 	in := flow.MapCall{
 		MapWrites: s.m.takeWrites(ctx), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.deadline(ctx), DryRun: s.start.DryRun},
-		Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Tool: &tool,
+		Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Tool: &tool, Tainted: s.m.tainted,
 	}
 	s.held = false
 	s.m.busy++ // by the first activity of the call

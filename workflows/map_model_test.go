@@ -156,6 +156,29 @@ func TestMapRunAgentGoesOnInANewHistory(t *testing.T) {
 	}
 }
 
+// Once a model has read what others wrote, each later call says so: those of its answers and those of steps,
+// also in a new history.
+func TestMapRunCallsAreTaintedOnceAModelHasRead(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"before","type":"verb","verb":"shop:look","args":{}},{"id":"work","type":"agent","goal":"g","tools":["shop:*"]},
+		{"id":"w","type":"wait","for":"1h"},{"id":"after","type":"verb","verb":"shop:ship","args":{}}]`)
+	reads := wants(0)
+	reads.Tainted = true
+	c := &conversation{turns: []flow.MapModelTurn{wants(0), reads, answers(`1`)}}
+	looks := 0
+	w.answers[anyVerb] = func(int) flow.MapCallEnd {
+		if looks++; looks == 2 {
+			w.grown.Store(long)
+		}
+		return executed(`{}`)
+	}
+	next := w.history(flow.MapInput{}, c.register(w))
+	require.NotNil(t, next)
+	require.Nil(t, w.history(*next, c.register(w)))
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.Equal(t, []bool{false, false, true, true}, w.tainted)
+}
+
 // A question of the manager waits for seven days, also where another history begins meanwhile. An answer
 // in time goes to the next turn; one that came before the workflow waited does too.
 func TestMapRunWaitsForAnAnswerForSevenDays(t *testing.T) {

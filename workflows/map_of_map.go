@@ -27,7 +27,7 @@ func (m *mapRun) startMap(ctx workflow.Context, c stepmachine.StartMap) {
 	}
 	o := &mapOfMap{mapCall: &mapCall{m: m, key: key, ref: c.Ref}}
 	m.calls[key] = o.mapCall
-	in := flow.MapStart{MapWrites: m.takeWrites(ctx), Start: c}
+	in := flow.MapStart{MapWrites: m.takeWrites(ctx), Start: c, Tainted: m.tainted}
 	m.busy++ // by the start
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		end, err := o.drive(ctx, in)

@@ -93,8 +93,9 @@ type mapRun struct {
 	counted   flow.MapSignals
 	// told are the last waits that others were told of.
 	told []string
-	// wrote: a call may have changed something.
-	wrote bool
+	// wrote: a call may have changed something. tainted: a model has read what others than the tenant
+	// wrote.
+	wrote, tainted bool
 	// busy counts the activities under way.
 	busy int
 	// taken is how many bytes of values the task has got from activities, begun how often the machine
@@ -121,7 +122,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	if err != nil || begun.Over {
 		return true, err
 	}
-	m.parent, m.seq, m.paces = begun.Parent, begun.Seq, begun.Paces
+	m.parent, m.seq, m.paces, m.tainted = begun.Parent, begun.Seq, begun.Paces, begun.Tainted
 	machine := machineOf(m.machines, begun.Machine)
 	program, err := compile(begun.Definition)
 	if err != nil {
@@ -131,6 +132,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	switch {
 	case m.in.Carried != nil:
 		m.seq, m.places, m.wrote, m.told = m.in.Carried.Seq, m.in.Carried.Places, m.in.Carried.Wrote, m.in.Carried.Told
+		m.tainted = m.tainted || m.in.Carried.Tainted
 		m.machine, err = resume(machine, program, m.in.Carried.State)
 		commands = m.in.Carried.Open
 		for _, c := range m.in.Carried.Stopped {
@@ -396,7 +398,7 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 		return err
 	}
 	in := m.in
-	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Places: m.places, Wrote: m.wrote, Told: m.told}
+	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Places: m.places, Wrote: m.wrote, Told: m.told, Tainted: m.tainted}
 	for _, s := range m.stops {
 		in.Carried.Stopped = append(in.Carried.Stopped, s.command)
 	}

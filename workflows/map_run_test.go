@@ -63,6 +63,8 @@ type mapWorld struct {
 	failed map[string]int
 	looks  map[string]int
 	calls  []string // verbs whose calls have ended, in that order
+	// tainted has of each call whether a model had read what others wrote.
+	tainted []bool
 	// timeLeft is how much time each call was given.
 	timeLeft []time.Duration
 	ended    map[string]time.Duration
@@ -177,6 +179,7 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		at := w.look(in.Call.Verb, in.Call.Ref)
 		w.mu.Lock()
 		w.timeLeft = append(w.timeLeft, in.Call.Deadline.Sub(w.env.Now()))
+		w.tainted = append(w.tainted, in.Tainted)
 		verbs[at.Run.RunID] = in.Call.Verb
 		w.mu.Unlock()
 		return at, nil

@@ -14,15 +14,17 @@ import (
 
 const BeginModelCall = `-- name: BeginModelCall :many
 WITH bounded AS (
-    UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length($6::text)
-     WHERE tenant_id = $1 AND id = $8 AND models_asked < $9::integer AND model_bytes + length($6::text) <= $10::bigint
-       AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $8 AND c.path = $2 AND c.attempt = $3 AND c.turn = $4)
-    RETURNING id
+    UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length($6::text),
+           tainted = tainted OR $8::boolean
+                  OR EXISTS (SELECT FROM map_steps s WHERE s.tenant_id = $1 AND s.execution = $9 AND s.step = ANY ($10::text[]) AND s.status <> 'skipped')
+     WHERE tenant_id = $1 AND id = $9 AND models_asked < $11::integer AND model_bytes + length($6::text) <= $12::bigint
+       AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $9 AND c.path = $2 AND c.attempt = $3 AND c.turn = $4)
+    RETURNING id, tainted
 )
 INSERT INTO model_calls (tenant_id, execution, path, attempt, turn, purpose, asked, began_at)
 SELECT $1, bounded.id, $2, $3, $4, $5, $6::text, $7 FROM bounded
 ON CONFLICT DO NOTHING
-RETURNING turn
+RETURNING (SELECT b.tainted FROM bounded b)::boolean AS tainted
 `
 
 type BeginModelCallParams struct {
@@ -33,14 +35,17 @@ type BeginModelCallParams struct {
 	Purpose   string
 	Asked     string
 	Now       time.Time
+	Tainted   bool
 	Execution uuid.UUID
+	Others    []string
 	MostCalls int32
 	MostBytes int64
 }
 
 // The row of a call, where it is not there yet. None is returned where the execution has had as many
-// calls as it may, or has stored as much.
-func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCallParams) ([]int32, error) {
+// calls as it may, or has stored as much. The model may read what came of the steps @others, which is
+// what others than the tenant wrote: then the execution is tainted from now on.
+func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCallParams) ([]bool, error) {
 	rows, err := db.Query(ctx, BeginModelCall,
 		arg.TenantID,
 		arg.Path,
@@ -49,7 +54,9 @@ func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCal
 		arg.Purpose,
 		arg.Asked,
 		arg.Now,
+		arg.Tainted,
 		arg.Execution,
+		arg.Others,
 		arg.MostCalls,
 		arg.MostBytes,
 	)
@@ -57,13 +64,13 @@ func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCal
 		return nil, err
 	}
 	defer rows.Close()
-	items := []int32{}
+	items := []bool{}
 	for rows.Next() {
-		var turn int32
-		if err := rows.Scan(&turn); err != nil {
+		var tainted bool
+		if err := rows.Scan(&tainted); err != nil {
 			return nil, err
 		}
-		items = append(items, turn)
+		items = append(items, tainted)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -271,7 +278,8 @@ func (q *Queries) ListModelCalls(ctx context.Context, db DBTX, arg ListModelCall
 }
 
 const ModelCallsOfStep = `-- name: ModelCallsOfStep :many
-SELECT tenant_id, execution, path, attempt, turn, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, finish, began_at, ended_at, runs, money_micros, ruling FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = $3 AND attempt = $4 ORDER BY turn
+SELECT c.tenant_id, c.execution, c.path, c.attempt, c.turn, c.purpose, c.asked, c.answer, c.error, c.model, c.tokens_in, c.tokens_cached, c.tokens_out, c.finish, c.began_at, c.ended_at, c.runs, c.money_micros, c.ruling, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = $1 AND e.id = $2)::boolean AS tainted
+  FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $2 AND c.path = $3 AND c.attempt = $4 ORDER BY c.turn
 `
 
 type ModelCallsOfStepParams struct {
@@ -281,8 +289,32 @@ type ModelCallsOfStepParams struct {
 	Attempt   int32
 }
 
-// The calls of one attempt of a step, with what was asked and answered.
-func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsOfStepParams) ([]ModelCall, error) {
+type ModelCallsOfStepRow struct {
+	TenantID     uuid.UUID
+	Execution    uuid.UUID
+	Path         string
+	Attempt      int32
+	Turn         int32
+	Purpose      string
+	Asked        string
+	Answer       *string
+	Error        *string
+	Model        string
+	TokensIn     int64
+	TokensCached int64
+	TokensOut    int64
+	Finish       string
+	BeganAt      time.Time
+	EndedAt      *time.Time
+	Runs         []byte
+	MoneyMicros  int64
+	Ruling       *string
+	Tainted      bool
+}
+
+// The calls of one attempt of a step, with what was asked and answered, and whether the execution is
+// tainted.
+func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsOfStepParams) ([]ModelCallsOfStepRow, error) {
 	rows, err := db.Query(ctx, ModelCallsOfStep,
 		arg.TenantID,
 		arg.Execution,
@@ -293,9 +325,9 @@ func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsO
 		return nil, err
 	}
 	defer rows.Close()
-	items := []ModelCall{}
+	items := []ModelCallsOfStepRow{}
 	for rows.Next() {
-		var i ModelCall
+		var i ModelCallsOfStepRow
 		if err := rows.Scan(
 			&i.TenantID,
 			&i.Execution,
@@ -316,6 +348,7 @@ func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsO
 			&i.Runs,
 			&i.MoneyMicros,
 			&i.Ruling,
+			&i.Tainted,
 		); err != nil {
 			return nil, err
 		}

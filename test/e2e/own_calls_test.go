@@ -220,9 +220,13 @@ func TestPoliciesJudgeStepsByTheWordsOfTheirCaller(t *testing.T) {
 				if name == "step for no customer" {
 					j.says["customer_id"], j.says["customer.external_id"], j.says["customer.metadata.plan"] = nil, nil, nil
 				}
-				j.enact(t, judgedFields...)
+				fields := judgedFields
+				if name == "call of the model of a step" { // it has read answers of the provider before its last calls
+					fields = slices.DeleteFunc(slices.Clone(fields), func(field string) bool { return field == "session.tainted" })
+				}
+				j.enact(t, fields...)
 				calls(t, j)
-				j.requireJudged(t, judgedFields...)
+				j.requireJudged(t, fields...)
 			})
 		}
 	})

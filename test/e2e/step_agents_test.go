@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,11 @@ var stepAgents = []string{
 		toolCall("1", "shelf:set_thing", `{"id":"a","value":"2"}`), toolCall("2", "shelf:get_thing", `{"id":"a"}`), toolCall("3", "shelf:set_thing", `{"id":"b","value":"3"}`))),
 	`{"purpose":"agent","turn":1,"contains":["Fill the shelf","intercepted"],` + toolCalls(toolCall("4", "shelf:set_thing", `{"id":"a","value":"4"}`)) + `}`,
 	`{"purpose":"agent","turn":2,"contains":["Fill the shelf"],"text":"It is full."}`,
+	fixture(0, "Weigh the plum", toolCalls(toolCall("1", "gate:get_thing", `{"id":"plum"}`))),
+	fixture(1, "Weigh the plum", toolCalls(toolCall("2", "gate:create_thing", `{"id":"plum"}`))),
+	`{"purpose":"agent","turn":2,"contains":["Weigh the plum"],"text":"It is weighed."}`,
+	fixture(0, "Mark the quince", toolCalls(toolCall("1", "gate:create_thing", `{"id":"quince"}`))),
+	`{"purpose":"agent","turn":1,"contains":["Mark the quince"],"text":"It is marked."}`,
 	fixture(0, "Ask too often", toolCalls(toolCall("1", "gate:get_thing", `{"id":"one"}`), toolCall("2", "gate:get_thing", `{"id":"two"}`))),
 }
 
@@ -52,6 +58,78 @@ func TestStoredAgentDoesAStep(t *testing.T) {
 		mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, publish(t, tenant, "Bakes again", steps), map[string]any{}, "Prefer: wait=60"), http.StatusOK)
 		require.Len(t, g.of("bread"), 1)
 	})
+}
+
+// Where no session is, the execution is what can be tainted: by an answer of a provider that a model of it
+// has read, or may have. From then on its calls are, those of its later steps and other Maps too.
+func TestCallsOfAMapAreTaintedOnceItsModelHasReadAnAnswer(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		const (
+			looks  = `{"id":"looks","type":"verb","verb":"gate:get_thing","args":{"id":"seen"}}`
+			makes  = `{"id":"makes","type":"verb","verb":"gate:create_thing","args":{"id":"made"}}`
+			weighs = `{"id":"weighs","type":"agent","goal":"Weigh the plum","tools":["gate:*"]}`
+			marks  = `{"id":"marks","type":"agent","goal":"Mark the quince","tools":["gate:*"]}`
+		)
+		for name, c := range map[string]struct {
+			steps  string
+			inside string // the steps of the Map that the step "in" starts
+			id     string // of the thing that is made
+			sent   int
+			fails  bool
+		}{
+			"steps without a model":              {steps: looks + "," + makes, id: "made", sent: 1},
+			"a model that has read nothing":      {steps: marks, id: "quince", sent: 1},
+			"the answer to an earlier call":      {steps: weighs, id: "plum", sent: 1}, // the look
+			"a step before a model":              {steps: looks + "," + marks, id: "quince"},
+			"a step after a model that has read": {steps: weighs + "," + makes, id: "made", fails: true},
+			"a Map after a model that has read":  {steps: weighs + `,{"id":"in","type":"map","map_id":"INSIDE"}`, inside: makes, id: "made", fails: true},
+			"a model of a Map within another":    {steps: `{"id":"in","type":"map","map_id":"INSIDE"}`, inside: marks, id: "quince"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				g, tenant := connected(t, s)
+				tenant.User.NewPolicy(t, map[string]any{
+					"name": "Tainted", "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}}, "action": map[string]any{"type": "block"},
+					"conditions": []any{map[string]any{"field": "session.tainted", "operator": "equals", "value": true}},
+				})
+				if c.inside != "" {
+					inside := path.Base(path.Dir(publish(t, tenant, "Inside", "["+c.inside+"]")))
+					c.steps = strings.ReplaceAll(c.steps, "INSIDE", inside)
+				}
+				a := tenant.Runtime.Do(http.MethodPost, publish(t, tenant, "Reads and makes", "["+c.steps+"]"), map[string]any{}, "Prefer: wait=60")
+				if c.fails {
+					requireCode(t, a, http.StatusUnprocessableEntity, "MAP_FAILED")
+					require.Contains(t, string(a.Body), "GOVERNANCE_BLOCKED")
+				} else {
+					require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+				}
+				require.Len(t, g.of(c.id), c.sent)
+			})
+		}
+	})
+}
+
+// Policies see the name and the version of the stored agent that does a step.
+func TestPoliciesJudgeStepsByTheirAgent(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, sharedDev().For(t))
+	tenant.User.NewPolicy(t, map[string]any{
+		"name": "Not the second", "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}}, "action": map[string]any{"type": "block"},
+		"conditions": []any{
+			map[string]any{"field": "agent.name", "operator": "equals", "value": "Marker"}, map[string]any{"field": "agent.version", "operator": "equals", "value": 2},
+		},
+	})
+	id := agentIDOf(t, tenant, map[string]any{"name": "Marker"})
+	trigger := publish(t, tenant, "Marks", `[{"id":"marks","type":"agent","agent_id":"`+id+`","goal":"Mark the quince"}]`)
+	for range 2 {
+		a := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{}, "Prefer: wait=60")
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+		require.Len(t, g.of("quince"), 1)
+		a = tenant.User.Do(http.MethodPatch, "/v1/agents/"+id+"?publish=true", map[string]any{"instructions": "Help again."})
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+	}
 }
 
 // The limits of a stored agent bound a step, and a Map names only agents that exist.

@@ -98,6 +98,8 @@ type MapCarried struct {
 	Wrote bool `json:"wrote,omitempty"`
 	// Told are the last waits that others were told of.
 	Told []string `json:"told,omitempty"`
+	// Tainted: a model of the execution has read what others than the tenant wrote.
+	Tainted bool `json:"tainted,omitempty"`
 }
 
 // Bytes returns how many bytes the input of a workflow has, before it is encrypted.
@@ -139,6 +141,9 @@ type MapBegun struct {
 	Seq   int                `json:"seq,omitempty"`
 	// Parent is the workflow of the execution that waits for this one; "" where none does.
 	Parent string `json:"parent,omitempty"`
+	// Tainted: what has started the execution, or a model of an earlier attempt, has read what others than
+	// the tenant wrote.
+	Tainted bool `json:"tainted,omitempty"`
 	// Paces: this history ends a workflow task that lasts. The worker that begins a history says so.
 	// Histories from before do not.
 	Paces bool `json:"paces,omitempty"`
@@ -184,6 +189,8 @@ type MapCall struct {
 	Compensates int `json:"compensates,omitempty"`
 	// Tool names the call that this is of an agent; nil for a step.
 	Tool *MapTool `json:"tool,omitempty"`
+	// Tainted: a model of the execution has read what others than the tenant wrote.
+	Tainted bool `json:"tainted,omitempty"`
 	// Patience is how long the activity waits for the end of the call; 0 is the service's own.
 	Patience time.Duration `json:"patience,omitempty"`
 }
@@ -291,12 +298,16 @@ type MapModelTurn struct {
 	// Waits is what the step waits for before the next turn: an input, or a signal of people; "" for
 	// nothing.
 	Waits stepmachine.Waiting `json:"waits,omitempty"`
+	// Tainted: the model may have read what others than the tenant wrote, in this step or an earlier one.
+	Tainted bool `json:"tainted,omitempty"`
 }
 
 // MapStart asks for the execution of another Map.
 type MapStart struct {
 	MapWrites
 	Start stepmachine.StartMap `json:"-"`
+	// Tainted is that of MapCall.
+	Tainted bool `json:"tainted,omitempty"`
 }
 
 // MapOfMapRef names the execution that a step has started.

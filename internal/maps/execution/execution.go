@@ -237,8 +237,8 @@ type Execution struct {
 
 	// Awaited: the step that started it waits for its end. Wrote: a call may have changed something.
 	Awaited, Wrote bool
-	// Tainted: an agent has started it that had read what others than the tenant wrote. Chain has the
-	// messages to agents above it.
+	// Tainted: what has started it, or a model of its own by then, had read what others than the tenant
+	// wrote. Chain has the messages to agents above it.
 	Tainted bool
 	Chain   agentloop.Chain
 	// broken is why Chain could not be read, and is empty; nil where it could.

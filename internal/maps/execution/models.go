@@ -14,6 +14,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
@@ -130,6 +131,8 @@ type ModelTurn struct {
 	Ended  bool               `json:"-"`
 	Answer model.Response     `json:"-"`
 	Error  *stepmachine.Error `json:"-"`
+	// Tainted: a model of the execution may have read what others than the tenant wrote.
+	Tainted bool `json:"-"`
 	// Money is what the call has cost, in millionths of a US dollar, and Took how long it has lasted.
 	Money int64         `json:"-"`
 	Took  time.Duration `json:"-"`
@@ -151,6 +154,7 @@ type ruling struct {
 // StepAgent is the version of a stored agent that does a step.
 type StepAgent struct {
 	ID      uuid.UUID `json:"id"`
+	Name    string    `json:"name,omitempty"` // "" in rows of earlier releases
 	Version int32     `json:"version"`
 }
 
@@ -186,6 +190,7 @@ func (a AskedModel) Turns(ctx context.Context) ([]ModelTurn, error) {
 		if err := openRuling(key, modelPlace(e, ref, i, datakey.ModelRuling), row.Ruling, turn); err != nil {
 			return nil, fmt.Errorf("execution: ruling %d of a model: %w", i, err)
 		}
+		turn.Tainted = row.Tainted
 		if turn.Money = row.MoneyMicros; row.EndedAt != nil {
 			turn.Ended, turn.Took = true, row.EndedAt.Sub(row.BeganAt)
 		}
@@ -219,19 +224,42 @@ func (a AskedModel) Resolve(v stepmachine.Value) (json.RawMessage, error) {
 
 // BeginTurn stores what a call asks, before it is made. stored is false where the execution has
 // made as many calls of models, or has stored as much of them, as it may. A turn that was begun
-// before is not begun again.
-func (a AskedModel) BeginTurn(ctx context.Context, number int, turn ModelTurn) (stored bool, err error) {
+// before is not begun again. It sets Tainted of the turn, and notes it in the execution.
+func (a AskedModel) BeginTurn(ctx context.Context, number int, turn *ModelTurn) (stored bool, err error) {
 	e, ref := a.Execution, a.Start.Ref
 	begun, err := a.s.q.BeginModelCall(ctx, a.s.d.DB.Tenant(e.TenantID), dbsqlc.BeginModelCallParams{
-		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number), Purpose: string(a.purpose(turn)),
+		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number), Purpose: string(a.purpose(*turn)),
 		Asked: a.loader.key.Seal(modelPlace(e, ref, number, datakey.ModelAsked), mustJSON(turn)),
 		Now:   a.s.d.Now(), MostCalls: modelCallsMost, MostBytes: modelBytesMost,
+		Others: othersWords(a.program.Definition()), Tainted: e.Tainted || e.Origin == actor.Map || slices.ContainsFunc(turn.Ends, flow.MapToolEnd.Taints),
 	})
 	if err != nil {
 		return false, fmt.Errorf("execution: begin a call of a model: %w", err)
 	}
 	failpoint.Hit("model_begun", e.ID)
+	turn.Tainted = len(begun) > 0 && begun[0]
 	return len(begun) > 0, nil
+}
+
+// othersWords returns the steps whose outputs and errors may have what others than the tenant wrote: the
+// answers of providers, also those in what another Map or an event brings. Expressions take them
+// anywhere, so a model that is asked after such a step counts as having read it. The payload of a Map
+// that another Map starts may have them from the start.
+func othersWords(d *mapdef.Definition) []string {
+	ids := []string{}
+	see := func(step *mapdef.Step) {
+		switch do := step.Do.(type) {
+		case *mapdef.DoVerb, *mapdef.DoMap:
+			ids = append(ids, step.ID)
+		case *mapdef.DoWait:
+			if do.Event != nil {
+				ids = append(ids, step.ID)
+			}
+		}
+	}
+	mapdef.Walk(d.Steps, see)
+	mapdef.Walk(d.OnFailure, see)
+	return ids
 }
 
 // purpose returns what a turn asks a model for.
@@ -406,16 +434,16 @@ func (s *Service) showModels(ctx context.Context, e Execution, steps []Step) err
 	return nil
 }
 
-// ToolCall returns a call that an agent has asked for.
-func (a AskedModel) ToolCall(ctx context.Context, turn, number int) (model.ToolCall, error) {
+// ToolCall returns a call that an agent has asked for, and the stored agent; nil for none.
+func (a AskedModel) ToolCall(ctx context.Context, turn, number int) (call model.ToolCall, by *StepAgent, err error) {
 	turns, err := a.Turns(ctx)
 	if err != nil {
-		return model.ToolCall{}, err
+		return call, nil, err
 	}
 	if turn >= len(turns) || number >= len(turns[turn].Answer.Calls) {
-		return model.ToolCall{}, fmt.Errorf("execution: the agent has asked for no call %d in turn %d", number, turn)
+		return call, nil, fmt.Errorf("execution: the agent has asked for no call %d in turn %d", number, turn)
 	}
-	return turns[turn].Answer.Calls[number], nil
+	return turns[turn].Answer.Calls[number], turns[0].Agent, nil
 }
 
 // Offered reports whether an agent was offered the tool.

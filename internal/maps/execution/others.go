@@ -37,6 +37,7 @@ func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfM
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
+	e.Tainted = e.Tainted || in.Tainted
 	var child Execution
 	if err = e.broken; err == nil {
 		child, err = s.startOther(ctx, e, in)

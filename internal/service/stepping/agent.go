@@ -73,22 +73,22 @@ func matches(patterns []string, name verb.Name) bool {
 // toolsPage is how many verbs of the catalog are read at once.
 const toolsPage = 500
 
-// tool returns the call that an agent has asked for, the path of its run, and for which stored agent it
-// is made.
+// tool returns the call that an agent has asked for, the path of its run, for which stored agent it is
+// made, and which one has asked for it.
 func (s *Stepper) tool(
 	ctx context.Context, e execution.Execution, call stepmachine.StartVerb, path string, at flow.MapTool,
-) (made stepmachine.StartVerb, step string, agent *uuid.UUID, err error) {
+) (made stepmachine.StartVerb, step string, agent *uuid.UUID, by *execution.StepAgent, err error) {
 	asked, err := s.Model(ctx, e, call.Ref)
 	if err != nil {
-		return call, path, nil, err
+		return call, path, nil, nil, err
 	}
-	wanted, err := asked.ToolCall(ctx, at.Turn, at.Number)
+	wanted, by, err := asked.ToolCall(ctx, at.Turn, at.Number)
 	if err != nil {
-		return call, path, nil, err
+		return call, path, nil, nil, err
 	}
 	call.Verb, call.Args = wanted.Name, stepmachine.Of(wanted.Args)
 	call.Args.Invented = asked.Start.Input.Invented
-	return call, fmt.Sprintf("%s/turns/%d/calls/%d", path, at.Turn, at.Number), actingFor(e, asked.Do), nil
+	return call, fmt.Sprintf("%s/turns/%d/calls/%d", path, at.Turn, at.Number), actingFor(e, asked.Do), by, nil
 }
 
 // keepChange adds an intercepted write of an agent to the changes of the dry run.

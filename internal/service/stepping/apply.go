@@ -64,7 +64,7 @@ func (s *Stepper) drifted(ctx context.Context, c *execution.Applying, args json.
 // claimChange claims the run of a change. It acts for whom the dry run acted.
 func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, in flow.ApplyRef, args json.RawMessage) (flow.ApplyStep, error) {
 	e := c.Execution
-	metadata, err := aboutCall(e, c.Step, c.CredentialID, c.ID)
+	metadata, err := aboutCall(e, c.Step, c.CredentialID, making{change: c.ID})
 	if err != nil {
 		return flow.ApplyStep{}, err
 	}

@@ -47,7 +47,7 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 		if err != nil || failed != nil {
 			return failedTurn(in.Ref, failed), err
 		}
-		stored, err := asked.BeginTurn(ctx, in.Turn, turn)
+		stored, err := asked.BeginTurn(ctx, in.Turn, &turn)
 		if err != nil {
 			return flow.MapModelTurn{}, err
 		}
@@ -74,7 +74,17 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 			return flow.MapModelTurn{}, err
 		}
 	}
-	if turns[in.Turn].Manager && turns[in.Turn].Error == nil {
+	out, err := s.after(ctx, asked, by, turns, goesOn)
+	out.Tainted = turns[in.Turn].Tainted
+	return out, err
+}
+
+// after returns what the workflow has to do after the last answer, of the manager too. goesOn: there is a
+// next turn already.
+func (s *Stepper) after(
+	ctx context.Context, asked execution.AskedModel, by *roster.Version, turns []execution.ModelTurn, goesOn bool,
+) (flow.MapModelTurn, error) {
+	if last := turns[len(turns)-1]; last.Manager && last.Error == nil {
 		return s.ruled(ctx, asked, by, turns, goesOn)
 	}
 	return s.follow(ctx, asked, by, turns)
@@ -112,7 +122,7 @@ func (s *Stepper) next(
 		}
 		if by != nil {
 			ask.Managed = managed(by)
-			turn.Agent, ask.Instructions = &execution.StepAgent{ID: by.AgentID, Version: by.Number}, by.Definition.Instructions
+			turn.Agent, ask.Instructions = &execution.StepAgent{ID: by.AgentID, Name: by.Definition.Name, Version: by.Number}, by.Definition.Instructions
 		}
 		req, err := modelstep.Open(ask)
 		if err != nil {

@@ -93,12 +93,12 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	call, path, agent := in.Call, in.Call.Ref.Path, agentOf(e)
+	call, path, agent, how := in.Call, in.Call.Ref.Path, agentOf(e), making{tainted: in.Tainted, byModel: in.Tool != nil}
 	if call.Ref.Iteration != "" {
 		path += "@" + call.Ref.Iteration
 	}
 	if in.Tool != nil {
-		if call, path, agent, err = s.tool(ctx, e, call, path, *in.Tool); err != nil {
+		if call, path, agent, how.by, err = s.tool(ctx, e, call, path, *in.Tool); err != nil {
 			return flow.MapCallEnd{}, err
 		}
 	}
@@ -120,7 +120,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	metadata, err := aboutCall(e, path, call.CredentialID, "")
+	metadata, err := aboutCall(e, path, call.CredentialID, how)
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
@@ -172,17 +172,32 @@ func undoing(in flow.MapCall, kept execution.Kept, at run.Progress, end flow.Map
 	return end
 }
 
-// aboutCall returns the metadata of the run of a call that the step makes. credential and change may
-// be "".
-func aboutCall(e execution.Execution, step, credential, change string) (json.RawMessage, error) {
+// making is what policies and people see of a call besides its arguments and its execution.
+type making struct {
+	// change is the one that the call applies; "" for none.
+	change string
+	// tainted: a model of the execution has read what others than the tenant wrote.
+	tainted bool
+	// byModel: a model has asked for the call. by is the stored agent whose model it is; nil for none.
+	byModel bool
+	by      *execution.StepAgent
+}
+
+// aboutCall returns the metadata of the run of a call that the step makes. credential may be "".
+func aboutCall(e execution.Execution, step, credential string, how making) (json.RawMessage, error) {
 	about := e.About(step)
-	if len(e.Chain.Turns) > 0 {
-		about["tainted"] = e.Tainted
+	tainted := e.Tainted || how.tainted
+	// Before a model has read anything, the steps of a trigger have no session that could be tainted.
+	if len(e.Chain.Turns) > 0 || how.byModel || tainted {
+		about["tainted"] = tainted
+	}
+	if by := how.by; by != nil && by.Name != "" {
+		about["agent"] = map[string]any{"name": by.Name, "version": by.Version}
 	}
 	for name, value := range map[string]string{
 		"customer_id":   e.Customer, // policies judge by it, and an erasure finds the run by it
 		"credential_id": credential, // the run uses this one only
-		"change":        change,
+		"change":        how.change,
 	} {
 		if value != "" {
 			about[name] = value
