@@ -10,6 +10,7 @@ const mergeKey = "<<"
 // member is a name with its value, of an object or of one that is merged into it.
 type member struct {
 	key, value *yaml.Node
+	merged     bool
 }
 
 func (r *reader) object(n *yaml.Node, depth int) {
@@ -25,7 +26,7 @@ func (r *reader) object(n *yaml.Node, depth int) {
 		r.text(m.key.Value)
 		r.out = append(r.out, ':')
 		r.path = append(r.path, m.key.Value)
-		r.value(m.value, depth+1)
+		r.value(m.value, depth+1, m.merged)
 		if r.stopped {
 			return
 		}
@@ -37,6 +38,9 @@ func (r *reader) object(n *yaml.Node, depth int) {
 // members returns the members of an object in their order, those that it merges last. Its own
 // count before merged ones, and of merged objects the first.
 func (r *reader) members(n *yaml.Node) (out []member, ok bool) {
+	if !r.spend(visitWork * len(n.Content) / 2) {
+		return nil, false
+	}
 	var merges []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := r.name(n.Content[i])
@@ -54,6 +58,9 @@ func (r *reader) members(n *yaml.Node) (out []member, ok bool) {
 		}
 	}
 	if !r.Full {
+		return out, true
+	}
+	if len(merges) == 0 && len(out) == 1 {
 		return out, true
 	}
 	have := make(map[string]bool, len(out))
@@ -87,7 +94,7 @@ func (r *reader) name(key *yaml.Node) *yaml.Node {
 
 // merge adds the members of a value that an object merges: an object, or a list of objects.
 func (r *reader) merge(out []member, have map[string]bool, value *yaml.Node) ([]member, bool) {
-	if !r.step() {
+	if !r.spend(mergeWork) {
 		return nil, false
 	}
 	value, leave := r.enter(value)
@@ -102,11 +109,12 @@ func (r *reader) merge(out []member, have map[string]bool, value *yaml.Node) ([]
 			return nil, false
 		}
 		for _, m := range list {
-			if !r.step() {
+			if !r.spend(mergeWork + len(m.key.Value)/nameBytesPerWork) {
 				return nil, false
 			}
 			if !have[m.key.Value] {
 				have[m.key.Value] = true
+				m.merged = true
 				out = append(out, m)
 			}
 		}

@@ -14,6 +14,10 @@ const quotedStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.Lite
 // reader of JSON allows 64 digits.
 const maxNumber = 64
 
+// numberStart are the characters that a number begins with, in any notation. Most scalars begin
+// otherwise, and looking for each notation takes longer than all else.
+const numberStart = "+-.0123456789"
+
 var (
 	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 	// otherNumber is what YAML 1.1 or 1.2 takes for a number and JSON does not.
@@ -34,6 +38,8 @@ func (r *reader) scalar(n *yaml.Node) {
 		r.out = append(r.out, "true"...)
 	case v == "false" || v == "False" || v == "FALSE":
 		r.out = append(r.out, "false"...)
+	case !strings.ContainsRune(numberStart, rune(v[0])):
+		r.text(v)
 	case jsonNumber.MatchString(v):
 		r.out = append(r.out, v...)
 	case r.Full:

@@ -27,13 +27,25 @@ type Options struct {
 	MaxBytes, MaxJSON int
 	// MaxDepth is the deepest nesting.
 	MaxDepth int
-	// MaxValues bounds Values of the YAML.
+	// MaxValues bounds Values of the YAML in UTF-8.
 	MaxValues int
 	// Full takes all of YAML 1.2 that JSON can say: aliases, merge keys, the tags of the core
 	// schema, and numbers in other notations. Names that are there twice are refused. Without it
 	// only what looks like JSON is taken, and names that are there twice are for the reader of the
 	// JSON to refuse.
 	Full bool
+	// Meter counts what several texts take together, nil for one text alone.
+	Meter *Meter
+}
+
+// Meter counts the work of the texts that are converted with it, so that many small ones have the bounds
+// of one large one.
+type Meter struct {
+	bytes  int // of the texts, in UTF-8
+	signs  int // their Values
+	moves  int // of signs, by the parser
+	values int // that were written, with those of aliases
+	work   int
 }
 
 // Fault is one thing that is wrong with a document.
@@ -46,16 +58,27 @@ type Fault struct {
 // maxFaults is how many faults Convert collects.
 const maxFaults = 1_000
 
-// maxSteps bounds the nodes that one conversion visits. A list of merge keys visits nodes without
-// writing any.
-const maxSteps = 8_000_000
-
-// What aliases repeat is bounded by the size of the text too, so that a short one costs little:
-// the JSON has at most spareJSON bytes and repeats bytes for each of the text, and the nodes likewise.
+// Bounds in proportion to the text, so that a short one costs little. Aliases repeat bytes and values
+// of the JSON, and merge keys compare names without writing any.
 const (
-	spareJSON  = 2 << 20
-	spareSteps = 1_000_000
-	repeats    = 10
+	// The JSON has at most spareJSON bytes and repeats bytes for each of the text.
+	spareJSON = 2 << 20
+	repeats   = 10
+	// It has at most spareValues values, and one for so many bytes of the text.
+	spareValues   = 1_000_000
+	bytesPerValue = 2
+	// The conversion takes at most spareWork units of work and workPerByte for each byte of the text. The
+	// values of a text without aliases take at most one unit for a byte.
+	spareWork   = 500_000
+	workPerByte = 2
+)
+
+// What is counted as work, in units of about 50 ns (measured).
+const (
+	visitWork = 1 // a value, or a member of an object that is looked at
+	mergeWork = 8 // an object that is merged, and each member of it with the search for its name
+	// nameBytesPerWork is how many bytes of a merged name take another unit.
+	nameBytesPerWork = 256
 )
 
 // maxSegment is how much of one name a path repeats, in bytes.
@@ -68,30 +91,60 @@ func Convert(source []byte, opts Options) (out json.RawMessage, list []Fault) {
 		return nil, []Fault{{"", "maxLength", opts.What + " is too long as JSON"}}
 	}
 	opts.MaxJSON = min(opts.MaxJSON, spareJSON+repeats*len(source))
-	r := &reader{Options: opts, open: map[*yaml.Node]bool{}, most: min(maxSteps, spareSteps+repeats*len(source))}
-	if len(source) > opts.MaxBytes {
-		r.addf("maxLength", "%s has at most %d bytes of YAML", opts.What, opts.MaxBytes)
-		return nil, r.list
+	if opts.Meter == nil {
+		opts.Meter = &Meter{}
 	}
-	if Values(source) > opts.MaxValues {
-		r.addf("maxLength", "%s has too many values", opts.What)
-		return nil, r.list
-	}
-	root, err := load(source)
-	if err != nil {
-		r.addf("syntax", "is not one document of YAML%s", lineOf(err))
+	r := &reader{Options: opts, open: map[*yaml.Node]bool{}, written: map[*yaml.Node]piece{}}
+	root := r.parse(source)
+	if root == nil {
 		return nil, r.list
 	}
 	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
 		root = root.Content[0]
 	}
 	r.out = make([]byte, 0, min(len(source)+len(source)/2, opts.MaxJSON))
-	r.value(root, 0)
-	r.step() // the last value counts too
+	r.value(root, 0, false)
+	r.spend(0) // the last value counts too
 	if len(r.list) > 0 {
 		return nil, r.list
 	}
 	return r.out, nil
+}
+
+// parse returns the parsed text, nil where it is refused.
+func (r *reader) parse(source []byte) *yaml.Node {
+	if len(source) > r.MaxBytes {
+		r.addf("maxLength", "%s has at most %d bytes of YAML", r.What, r.MaxBytes)
+		return nil
+	}
+	source, err := inUTF8(source)
+	switch {
+	case err != nil: // told below
+	case !r.Meter.add(source, r.MaxValues):
+		r.addf("maxLength", "%s has too many values", r.What)
+		return nil
+	case r.Meter.moves > spareMoves+movesPerByte*r.Meter.bytes:
+		r.addf("maxLength", "%s has too many lists or objects as names. A name must be a plain text", r.What)
+		return nil
+	case tooManyTags(source):
+		r.addf("yaml", "has more or longer lines with %%TAG than are allowed. Write !!str, !!map and !!seq without them")
+		return nil
+	}
+	var root *yaml.Node
+	if err == nil {
+		root, err = load(source)
+	}
+	if err != nil {
+		r.addf("syntax", "is not one document of YAML%s", lineOf(err))
+		return nil
+	}
+	return root
+}
+
+// add counts a text before it is parsed. It returns false where the texts have more values than that.
+func (m *Meter) add(source []byte, most int) bool {
+	m.bytes, m.signs, m.moves = m.bytes+len(source), m.signs+Values(source), m.moves+moves(source)
+	return m.signs <= most
 }
 
 // load parses the text.
@@ -160,10 +213,18 @@ type reader struct {
 	out     []byte
 	path    []string // names and positions of the value that is read
 	list    []Fault
-	open    map[*yaml.Node]bool // anchored values around the one that is read
-	steps   int
-	most    int  // steps
-	stopped bool // a bound is exceeded
+	open    map[*yaml.Node]bool  // anchored values around the one that is read
+	written map[*yaml.Node]piece // values that may be repeated
+	deepest int                  // depth of what was written
+	stopped bool                 // a bound is exceeded
+}
+
+// piece is the JSON of a value that is written.
+type piece struct {
+	from, to int // in the output
+	values   int // below the value
+	height   int // levels below the value
+	refused  bool
 }
 
 func (r *reader) addf(rule, format string, args ...any) {
@@ -191,19 +252,24 @@ func (r *reader) stop(format string, args ...any) {
 	r.stopped = true
 }
 
-// step counts a node, and reports whether the conversion may go on.
-func (r *reader) step() bool {
-	if r.steps++; r.steps > r.most {
-		r.stop("%s has too many values once its aliases are written out", r.What)
+// spend counts work, and reports whether the conversion may go on.
+func (r *reader) spend(work int) bool {
+	m := r.Meter
+	if m.work += work; m.work > spareWork+workPerByte*m.bytes || m.values > spareValues+m.bytes/bytesPerValue {
+		r.stop("%s has too many values once its aliases and merge keys are written out", r.What)
 	}
 	if len(r.out) > r.MaxJSON {
-		r.stop("%s has at most %d bytes of JSON", r.What, r.MaxJSON)
+		r.tooLong()
 	}
 	return !r.stopped
 }
 
-func (r *reader) value(n *yaml.Node, depth int) {
-	if !r.step() {
+func (r *reader) tooLong() { r.stop("%s has at most %d bytes of JSON", r.What, r.MaxJSON) }
+
+// value writes a value. merged is true for one that may be written at several places without an alias.
+func (r *reader) value(n *yaml.Node, depth int, merged bool) {
+	r.Meter.values++
+	if !r.spend(visitWork) {
 		return
 	}
 	target, leave := r.enter(n)
@@ -211,7 +277,38 @@ func (r *reader) value(n *yaml.Node, depth int) {
 		return
 	}
 	defer leave()
-	switch n = target; {
+	if target.Anchor == "" && !merged {
+		r.write(target, depth)
+		return
+	}
+	if p, known := r.written[target]; known && depth+p.height <= r.MaxDepth {
+		r.repeat(p, depth)
+		return
+	}
+	p, faults, around := piece{from: len(r.out), values: r.Meter.values}, len(r.list), r.deepest
+	r.deepest = depth
+	r.write(target, depth)
+	p.to, p.values, p.height = len(r.out), r.Meter.values-p.values, r.deepest-depth
+	p.refused = len(r.list) > faults
+	r.written[target] = p
+	r.deepest = max(r.deepest, around)
+}
+
+// repeat writes a value again.
+func (r *reader) repeat(p piece, depth int) {
+	if len(r.out)+p.to-p.from > r.MaxJSON {
+		r.tooLong()
+		return
+	}
+	r.out = append(r.out, r.out[p.from:p.to]...)
+	r.Meter.values += p.values
+	r.deepest = max(r.deepest, depth+p.height)
+}
+
+// write writes a value that stands for itself.
+func (r *reader) write(n *yaml.Node, depth int) {
+	r.deepest = max(r.deepest, depth)
+	switch {
 	case depth > r.MaxDepth:
 		r.refuse(n, "nests too deep")
 	case !r.allowsTag(n):
@@ -234,7 +331,7 @@ func (r *reader) array(n *yaml.Node, depth int) {
 			r.out = append(r.out, ',')
 		}
 		r.path = append(r.path, strconv.Itoa(i))
-		r.value(item, depth+1)
+		r.value(item, depth+1, false)
 		if r.stopped {
 			return
 		}
@@ -264,12 +361,33 @@ func (r *reader) enter(n *yaml.Node) (*yaml.Node, func()) {
 	case r.open[target]:
 		r.refuse(n, "is an alias of a value around it")
 		return nil, nil
+	case r.written[target].refused: // its faults are told where it stands
+		return nil, nil
 	}
 	r.open[target] = true
 	return target, func() { delete(r.open, target) }
 }
 
-func (r *reader) text(s string) { r.out = append(r.out, exactjson.Text(s)...) }
+func (r *reader) text(s string) {
+	if !isPlain(s) {
+		r.out = append(r.out, exactjson.Text(s)...)
+		return
+	}
+	r.out = append(r.out, '"')
+	r.out = append(r.out, s...)
+	r.out = append(r.out, '"')
+}
+
+// isPlain reports whether a text is written in JSON as it is. Nearly all are, and the encoder takes
+// longer for a text than all else.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
 
 func clip(s string) string {
 	if len(s) <= maxSegment {

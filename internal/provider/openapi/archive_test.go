@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -258,6 +259,22 @@ func TestArchiveCountsItsFilesTogether(t *testing.T) {
 	require.ErrorIs(t, err, openapi.ErrNotSmall)
 	_, err = openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: stored})
 	require.ErrorContains(t, err, "bytes of YAML")
+}
+
+// The merge keys of many small files cost like those of one large file.
+func TestArchiveCountsTheMergesOfItsFilesTogether(t *testing.T) {
+	t.Parallel()
+	root, files := "openapi: 3.1.0\nservers: [{url: https://a.example}]\npaths: {}\nx:\n", map[string][]byte{}
+	for i := range 100 {
+		name := fmt.Sprintf("x%d.yaml", i)
+		root += "- {$ref: " + name + "}\n"
+		files[name] = []byte("x: &x {a: 1, b: 1, c: 1, d: 1, e: 1}\ny: {<<: [" + strings.Repeat("*x,", 500) + "]}\n")
+	}
+	files["openapi.yaml"] = []byte(root)
+	stored, err := openapi.Pack(files)
+	require.NoError(t, err)
+	_, err = openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: stored})
+	require.ErrorContains(t, err, "merge keys")
 }
 
 func FuzzArchive(f *testing.F) {

@@ -52,7 +52,7 @@ func SmallYAML(source []byte, path string) (json.RawMessage, error) {
 
 // yamlOf is YAML or SmallYAML, within what the texts before it have left.
 func (w *work) yamlOf(source []byte, path string) (json.RawMessage, error) {
-	opts := yamljson.Options{MaxBytes: MaxYAML - w.yaml, MaxJSON: maxExpanded - w.read, MaxValues: maxYAMLValues}
+	opts := yamljson.Options{MaxBytes: MaxYAML - w.yaml, MaxJSON: maxExpanded - w.read, MaxValues: maxYAMLValues, Meter: &w.meter}
 	if w.small {
 		opts.MaxJSON, opts.MaxValues = MaxSmallDocument-w.read, maxSmallYAMLValues
 		if len(source) > MaxSmallDocument || yamljson.Values(source) > maxSmallYAMLValues {

@@ -7,6 +7,7 @@ import (
 
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/yamljson"
 )
 
 // maxWork is how much work one import may take, in units of about a microsecond on 2 cores.
@@ -39,6 +40,7 @@ type work struct {
 	tree   int // bytes of memory that these take
 	read   int // bytes of JSON that were read
 	yaml   int // bytes of YAML that were read
+	meter  yamljson.Meter
 	// unchecked: the document was not part of a body that was checked.
 	unchecked bool
 	patterns  patterns
