@@ -88,12 +88,12 @@ func Compile(schema json.RawMessage) (*Schema, error) {
 	return s, err
 }
 
-// CompileCounted is Compile. It also returns how many instructions its expressions compiled to, which
-// says what it cost beside the schemas, also where it fails.
+// CompileCounted is Compile. It also returns what its expressions have taken beside the schemas, in
+// instructions as pattern.Measure counts them, also where it fails.
 func CompileCounted(schema json.RawMessage) (s *Schema, instructions int, err error) {
 	programs := &programs{made: map[string]*pattern.Pattern{}}
 	s, err = compile(schema, programs)
-	return s, programs.size, err
+	return s, programs.work, err
 }
 
 func compile(schema json.RawMessage, programs *programs) (s *Schema, err error) {

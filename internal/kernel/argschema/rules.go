@@ -58,7 +58,8 @@ func measureAt(tree any, pointer int) (schemas, places int) {
 // programs compiles the expressions of one schema, each once. The compiler of the schema asks twice:
 // once to check it.
 type programs struct {
-	size int
+	size int // instructions
+	work int // what they have taken
 	over bool
 	made map[string]*pattern.Pattern
 }
@@ -67,13 +68,17 @@ func (p *programs) compile(expression string) (jsonschema.Regexp, error) {
 	if re, has := p.made[expression]; has {
 		return re, nil
 	}
+	if p.over { // the compiler goes on
+		return nil, pattern.ErrSize
+	}
 	re, err := pattern.Compile(expression, MaxPattern)
-	p.over = p.over || errors.Is(err, pattern.ErrSize)
+	p.over = errors.Is(err, pattern.ErrSize)
 	if err != nil {
 		return nil, err
 	}
 	p.size += re.Size()
-	if p.over = p.over || p.size > maxPatterns; p.over {
+	p.work += re.Work()
+	if p.over = p.size > maxPatterns; p.over {
 		return nil, pattern.ErrSize
 	}
 	p.made[expression] = re

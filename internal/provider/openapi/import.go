@@ -353,7 +353,7 @@ func (im *importer) compile(schema json.RawMessage, schemas int) error {
 		return im.doc.err // add looks at both
 	}
 	_, instructions, err := argschema.CompileCounted(schema)
-	im.doc.spend(instructions / instructionsPerUnit)
+	im.doc.spendInstructions(compileFactor * instructions)
 	var why error
 	switch {
 	case errors.Is(err, argschema.ErrTooComplex):

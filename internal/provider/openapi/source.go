@@ -90,6 +90,7 @@ const maxFaultsTold = 20
 func (w *work) decode(raw []byte) (any, Form, error) {
 	const path = "/openapi" // where faults are
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+	w.text += len(raw)
 	if looksLikeJSON(raw) {
 		if err := w.checkShape(raw, path); err != nil {
 			return nil, FormJSON, err

@@ -38,6 +38,7 @@ type work struct {
 	small  bool
 	values int // in what was read
 	tree   int // bytes of memory that these take
+	text   int // bytes of the texts, as they are written
 	read   int // bytes of JSON that were read
 	yaml   int // bytes of YAML that were read
 	meter  yamljson.Meter

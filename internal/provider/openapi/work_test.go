@@ -110,9 +110,9 @@ func TestImportSmallTakesOnlySmallDocuments(t *testing.T) {
 		"few operations":         {repeated(10, body(`{"$ref":"#/components/schemas/B"}`)), large, true},
 		"a document of 1.1 MiB":  {repeated(1, `{"description":"`+strings.Repeat("d", 1_150_000)+`"}`), `{}`, false},
 		"much work":              {repeated(30, body(`{"$ref":"#/components/schemas/B"}`)), `{"schemas":{"B":{"properties":{` + listed(5000, `"p%d":{}`) + `}}}}`, false},
-		"costly patterns":        {repeated(1, body(`{"properties":{`+costly(100)+`}}`)), `{}`, false},
-		"refused patterns":       {repeated(1, body(`{"properties":{`+refused(100)+`}}`)), `{}`, false},
-		"patterns with Unicode":  {repeated(1, body(`{"properties":{`+unclosed(500)+`}}`)), `{}`, false},
+		"costly patterns":        {repeated(1, body(`{"properties":{`+costly(70)+`}}`)), `{}`, false},
+		"refused patterns":       {repeated(1, body(`{"properties":{`+refused(20)+`}}`)), `{}`, false},
+		"patterns with Unicode":  {repeated(1, body(`{"properties":{`+unclosed(10)+`}}`)), `{}`, false},
 		"the same pattern often": {repeated(30, body(`{"properties":{`+listed(100, `"p%d":{"type":"string","pattern":"^(?:a{1,900}|b{1,90})$"}`)+`}}`)), `{}`, true},
 		"many bytes":             {repeated(200, body(`{"$ref":"#/components/schemas/B"}`)), large, false},
 	} {
@@ -161,6 +161,57 @@ func TestImportBoundsThePatternsOfADocument(t *testing.T) {
 		require.Equal(t, "work", fault.As(err).Details[0].Rule)
 		require.Contains(t, fault.As(err).Message, "patterns")
 	}
+}
+
+// A document of a few bytes or of a megabyte is refused for its patterns soon: after two units of work for
+// each byte at most, and not after what the largest documents may take.
+func TestImportRefusesCostlyPatternsEarly(t *testing.T) {
+	t.Parallel()
+	const most = 500_000
+	body := func(schema string) string {
+		return `{"requestBody":{"content":{"application/json":{"schema":` + schema + `}}}}`
+	}
+	each := func(n int, expression string) string {
+		return repeated(1, body(`{"properties":{`+listed(n, `"p%d":{"type":"string","pattern":"`+expression+`%d"}`)+`}}`))
+	}
+	for name, tc := range map[string]struct{ paths, components string }{
+		"large":                  {repeated(1, body(`{"properties":{`+costly(15_000)+`}}`)), `{}`},
+		"refused":                {repeated(1, body(`{"properties":{`+refused(12_000)+`}}`)), `{}`},
+		"with Unicode, unclosed": {repeated(1, body(`{"properties":{`+unclosed(1200)+`}}`)), `{}`},
+		"nested":                 {each(18_000, `(a{1,1000}){1,1}`), `{}`},
+		"nested, few":            {each(300, `(a{1,1000}){1,1}`), `{}`},
+		"one class of many":      {each(1200, `[`+strings.Repeat(`\\pL\\PL`, 80)+`]`), `{}`},
+		"letters of both cases":  {each(15_000, `(?i)[\\x{42}-\\x{1E942}]`), `{}`},
+		"the same in each schema": {
+			repeated(1000, body(`{"properties":{"a":{"$ref":"#/components/schemas/B"},"b%d":{}}}`)),
+			`{"schemas":{"B":{"properties":{` + costly(20) + `}}}}`,
+		},
+		"of few instructions in each schema": {
+			repeated(1000, body(`{"properties":{"a":{"$ref":"#/components/schemas/B"},"b%d":{}}}`)),
+			`{"schemas":{"B":{"properties":{` + listed(20, `"p%d":{"pattern":"`+strings.Repeat("|", 4000)+`%d"}`) + `}}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := openapi.ImportInput{Slug: "shop", Document: document("3.1.0", tc.paths, tc.components)}
+			require.Less(t, len(in.Document), 1_200_000)
+			_, err := openapi.ImportWithin(t.Context(), in, most)
+			require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+			require.Equal(t, "work", fault.As(err).Details[0].Rule)
+			require.Contains(t, fault.As(err).Message, "patterns")
+		})
+	}
+}
+
+// Patterns as published documents have them, more of them than any document that we know.
+func TestImportTakesManyUsualPatterns(t *testing.T) {
+	t.Parallel()
+	shared := listed(100, `"p%d":{"type":"string","maxLength":256,"pattern":"^arn:aws[a-z\\-]*:service:[a-z0-9\\-]*:[0-9]{12}:kind%d/[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"}`)
+	paths := repeated(100, `{"requestBody":{"content":{"application/json":{"schema":{"properties":{
+		"own":{"type":"string","pattern":"^[0-9a-f]{8}-[0-9a-f]{4}-%d$"},"tag":{"$ref":"#/components/schemas/Tag"},"name":{"$ref":"#/components/schemas/All/properties/p%d"}}}}}}}`)
+	in := openapi.ImportInput{Slug: "shop", Document: document("3.1.0", paths, `{"schemas":{"All":{"properties":{`+shared+`}},"Tag":{"type":"string","pattern":"^([\\p{L}\\p{Z}\\p{N}_.:/=+\\-@]*)$"}}}`)}
+	_, err := openapi.Import(t.Context(), in)
+	require.NoError(t, err)
 }
 
 // ring is n schemas that all lead to all others.
