@@ -81,6 +81,30 @@ func TestConvertCostlyDocumentIsRefused(t *testing.T) {
 	}
 }
 
+// Who wrote the document has to find what costs too much.
+func TestConvertCostlyDocumentNamesTheLine(t *testing.T) {
+	t.Parallel()
+	const head = "openapi: 3.1.0\r\ninfo:\r\n  title: t\r\n"
+	opts := full()
+	opts.MaxJSON = 25 << 20
+	for name, tc := range map[string]struct {
+		yaml string
+		line int
+	}{
+		"merges":           {head + "x: &x {" + many(1000) + "}\n" + joined(5, "y%d: {<<: *x}\n") + "z: {<<: [" + strings.Repeat("*x,", 1000) + "]}\n", 10},
+		"aliases":          {head + "x: &x [" + strings.Repeat("1,", 1000) + "]\ny: [" + strings.Repeat("*x,", 2000) + "]\nz: 1\n", 5},
+		"texts":            {head + "x: &x " + strings.Repeat("a", 400_000) + "\n" + joined(10, "y%d: [*x, *x]\n"), 12},
+		"lists as names":   {head + "[a, b]: {c: d}\n" + nested(2000, "[", strings.Repeat("1,", 1000), "]") + "\nz: 1\n", 5},
+		"lines of tags":    {"# a\r\n# b\r\n" + joined(20, "%%TAG !e%d! tag:a\n") + "---\na: 1\n", 19},
+		"a long line":      {"# a\r%TAG !e! tag:" + strings.Repeat("a", 1000) + "\n---\na: 1\n", 2},
+		"the line of a CR": {strings.ReplaceAll(head, "\r\n", "\r") + nested(2000, "[", strings.Repeat("1,", 1000), "]"), 4},
+	} {
+		_, faults := yamljson.Convert([]byte(tc.yaml), opts)
+		require.Len(t, faults, 1, name)
+		require.Contains(t, faults[0].Message, fmt.Sprintf("(line %d)", tc.line), name)
+	}
+}
+
 // Many small texts, such as the files of an archive, have the bounds of one.
 func TestConvertMeterCountsTextsTogether(t *testing.T) {
 	t.Parallel()

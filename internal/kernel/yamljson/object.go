@@ -94,6 +94,7 @@ func (r *reader) name(key *yaml.Node) *yaml.Node {
 
 // merge adds the members of a value that an object merges: an object, or a list of objects.
 func (r *reader) merge(out []member, have map[string]bool, value *yaml.Node) ([]member, bool) {
+	r.line = value.Line
 	if !r.spend(mergeWork) {
 		return nil, false
 	}

@@ -47,32 +47,43 @@ func inUTF8(source []byte) ([]byte, error) {
 	return []byte(string(runes)), nil
 }
 
-// tooManyTags reports whether the parser would compare too many lines %TAG, or repeat too long ones.
-func tooManyTags(source []byte) bool {
+// tagTooMany returns the number of the line %TAG that is one too many for the parser to compare, or too
+// long to be repeated. It is 0 where there is none.
+func tagTooMany(source []byte) (number int) {
+	number = 1
 	for n := 0; ; {
 		before, line, found := bytes.Cut(source, []byte("%TAG"))
 		if !found {
-			return false
+			return 0
 		}
 		source = line
+		number += linesIn(before)
 		if len(before) > 0 && !strings.Contains(lineEnds, string(before[len(before)-1:])) {
 			continue
 		}
 		if n++; n > maxTags || bytes.IndexAny(line[:min(len(line), maxTagLine)], "\r\n") < 0 {
-			return true
+			return number
 		}
 	}
 }
 
+// linesIn returns how many lines end in a text, as editors count them.
+func linesIn(text []byte) int {
+	return bytes.Count(text, []byte("\n")) + bytes.Count(text, []byte("\r")) - bytes.Count(text, []byte("\r\n"))
+}
+
 // moves returns how many signs the parser moves at most. A list or an object is a name where a colon
 // follows its end in the same line. So it begins in that line, and is at most as long as the line
-// from its first bracket on. Texts count too, where they look so.
-func moves(source []byte) (n int) {
+// from its first bracket on. Texts count too, where they look so. The line is the one that adds most.
+func moves(source []byte) (n, line int) {
 	signs, inside, ended := 0, false, false
-	for _, c := range source {
+	begin, before := 0, 0 // of the line that is read
+	worst, most := 0, 0   // where the line begins that adds most, and what it adds
+	for i, c := range source {
 		switch c {
 		case '\n', '\r':
 			signs, inside, ended = 0, false, false
+			begin, before = i+1, n
 			continue
 		case ' ', '\t':
 			continue
@@ -84,10 +95,13 @@ func moves(source []byte) (n int) {
 		}
 		if ended && c == ':' {
 			n += signs
+			if n-before > most {
+				most, worst = n-before, begin
+			}
 		}
 		ended = inside && (c == ']' || c == '}')
 	}
-	return n
+	return n, 1 + linesIn(source[:worst])
 }
 
 // isSign has the characters that begin or end a token within brackets.

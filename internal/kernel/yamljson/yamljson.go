@@ -124,10 +124,11 @@ func (r *reader) parse(source []byte) *yaml.Node {
 		r.addf("maxLength", "%s has too many values", r.What)
 		return nil
 	case r.Meter.moves > spareMoves+movesPerByte*r.Meter.bytes:
-		r.addf("maxLength", "%s has too many lists or objects as names. A name must be a plain text", r.What)
+		_, line := moves(source)
+		r.addf("maxLength", "%s has too many lists or objects as names. A name must be a plain text (line %d)", r.What, line)
 		return nil
-	case tooManyTags(source):
-		r.addf("yaml", "has more or longer lines with %%TAG than are allowed. Write !!str, !!map and !!seq without them")
+	case tagTooMany(source) > 0:
+		r.addf("yaml", "has more or longer lines with %%TAG than are allowed. Write !!str, !!map and !!seq without them (line %d)", tagTooMany(source))
 		return nil
 	}
 	var root *yaml.Node
@@ -143,7 +144,8 @@ func (r *reader) parse(source []byte) *yaml.Node {
 
 // add counts a text before it is parsed. It returns false where the texts have more values than that.
 func (m *Meter) add(source []byte, most int) bool {
-	m.bytes, m.signs, m.moves = m.bytes+len(source), m.signs+Values(source), m.moves+moves(source)
+	more, _ := moves(source)
+	m.bytes, m.signs, m.moves = m.bytes+len(source), m.signs+Values(source), m.moves+more
 	return m.signs <= most
 }
 
@@ -216,6 +218,7 @@ type reader struct {
 	open    map[*yaml.Node]bool  // anchored values around the one that is read
 	written map[*yaml.Node]piece // values that may be repeated
 	deepest int                  // depth of what was written
+	line    int                  // where what is read or merged stands
 	stopped bool                 // a bound is exceeded
 }
 
@@ -256,7 +259,7 @@ func (r *reader) stop(format string, args ...any) {
 func (r *reader) spend(work int) bool {
 	m := r.Meter
 	if m.work += work; m.work > spareWork+workPerByte*m.bytes || m.values > spareValues+m.bytes/bytesPerValue {
-		r.stop("%s has too many values once its aliases and merge keys are written out", r.What)
+		r.stop("%s has too many values once its aliases and merge keys are written out (line %d)", r.What, r.line)
 	}
 	if len(r.out) > r.MaxJSON {
 		r.tooLong()
@@ -264,11 +267,14 @@ func (r *reader) spend(work int) bool {
 	return !r.stopped
 }
 
-func (r *reader) tooLong() { r.stop("%s has at most %d bytes of JSON", r.What, r.MaxJSON) }
+func (r *reader) tooLong() {
+	r.stop("%s has at most %d bytes of JSON (line %d)", r.What, r.MaxJSON, r.line)
+}
 
 // value writes a value. merged is true for one that may be written at several places without an alias.
 func (r *reader) value(n *yaml.Node, depth int, merged bool) {
 	r.Meter.values++
+	r.line = n.Line
 	if !r.spend(visitWork) {
 		return
 	}

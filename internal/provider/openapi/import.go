@@ -238,6 +238,7 @@ func (im *importer) operations() error {
 			return err
 		}
 	}
+	im.doc.place = ""
 	return nil
 }
 
@@ -251,6 +252,7 @@ func (im *importer) path(path string, entry any) error {
 		if !isMethod(key) {
 			continue
 		}
+		im.doc.place = placeOf(path, key)
 		if !im.doc.spend(20) {
 			return im.doc.err
 		}

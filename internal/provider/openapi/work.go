@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type work struct {
 	spent     int
 	checked   int
 	err       error // why the import must end
+	// place is the pointer to the operation that is read, empty before the first and after the last.
+	place string
 }
 
 // spend adds units and reports whether the import may go on. What depends on how often a part
@@ -76,7 +79,15 @@ func (w *work) exceeded(rule, message string) error {
 	if w.small {
 		return ErrNotSmall
 	}
-	return fault.Invalid("/openapi", rule, message)
+	return fault.Invalid(cmp.Or(w.place, "/openapi"), rule, message)
+}
+
+// placeOf is the pointer to an operation of a document. Names that no answer should repeat are left out.
+func placeOf(path, method string) string {
+	if len(path) > maxReason {
+		return "/openapi/paths"
+	}
+	return "/openapi/paths/" + fault.PointerToken(path) + "/" + method
 }
 
 // compileWork returns what compiling a schema costs. The compiler looks each of its schemas up

@@ -198,6 +198,7 @@ func TestImportRefusesCostlyPatternsEarly(t *testing.T) {
 			_, err := openapi.ImportWithin(t.Context(), in, most)
 			require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
 			require.Equal(t, "work", fault.As(err).Details[0].Rule)
+			require.Regexp(t, `^/openapi/paths/~1p\d+/post$`, fault.As(err).Details[0].Path)
 			require.Contains(t, fault.As(err).Message, "patterns")
 		})
 	}
