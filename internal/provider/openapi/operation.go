@@ -258,27 +258,33 @@ func (o *operation) setAnswers() {
 	o.plan.Accept = accept(declared)
 }
 
-// accept asks for JSON first, then for what else is declared.
+// accept asks for JSON first, then for what else is declared. JSON of a vendor is asked for by its name
+// where there is no plain JSON, because to a server these are different types.
 func accept(declared []string) string {
-	var other []string
-	hasJSON := len(declared) == 0
+	const plain = "application/json"
+	var first, named, other []string
 	for _, media := range declared {
-		if httpfield.IsJSON(media) || strings.Contains(media, "*") {
-			hasJSON = true
-			continue
-		}
-		if len(other) < maxDeclared {
+		switch {
+		case media == plain || strings.Contains(media, "*"):
+			first = []string{plain}
+		case httpfield.IsJSON(media):
+			named = append(named, media)
+		default:
 			other = append(other, media)
 		}
 	}
 	switch {
-	case !hasJSON:
-		return strings.Join(other, ", ")
-	case len(other) == 0:
-		return "application/json"
-	default:
-		return "application/json, " + strings.Join(other, ";q=0.5, ") + ";q=0.5"
+	case len(declared) == 0:
+		return plain
+	case len(first) == 0 && len(named) > 0:
+		first, other = named[:min(len(named), maxDeclared)], append([]string{plain}, other...)
+	case len(first) == 0:
+		return strings.Join(other[:min(len(other), maxDeclared)], ", ")
 	}
+	for _, media := range other[:min(len(other), maxDeclared)] {
+		first = append(first, media+";q=0.5")
+	}
+	return strings.Join(first, ", ")
 }
 
 func sortedKeys[V any](m map[string]V) []string {

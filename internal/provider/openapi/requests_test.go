@@ -75,6 +75,25 @@ func TestDeclaredBodyIsSent(t *testing.T) {
 	}
 }
 
+// JSON of a vendor is another type than plain JSON to a server.
+func TestCallAsksForTheMediaTypesThatAreDeclared(t *testing.T) {
+	t.Parallel()
+	for accept, content := range map[string]string{
+		"application/json":                                               `"application/json":{},"application/vnd.shop+json":{}`,
+		"application/json, text/csv;q=0.5":                               `"application/json":{},"text/csv":{}`,
+		"application/json, text/plain;q=0.5":                             `"*/*":{},"text/plain":{}`,
+		"application/vnd.shop+json, application/json;q=0.5":              `"application/vnd.shop+json":{}`,
+		"text/json, application/json;q=0.5, application/pdf;q=0.5":       `"application/pdf":{},"text/json":{}`,
+		"application/a+json, application/b+json, application/json;q=0.5": `"application/b+json":{},"application/a+json":{}`,
+		"application/pdf, text/csv":                                      `"application/pdf":{},"text/csv":{}`,
+	} {
+		im := load(t, document("3.0.0", `{"/a":{"get":{"responses":{"200":{"content":{`+content+`}}}}}}`, ""))
+		plan, err := httpplan.Parse(im.Verbs[0].Plan)
+		require.NoError(t, err)
+		require.Equal(t, accept, plan.Accept, content)
+	}
+}
+
 func TestDeclaredPathServerAndAcceptAreSent(t *testing.T) {
 	t.Parallel()
 	im := load(t, document("3.0.0", `{"/a b/{id}:run?version=2#frag":{"servers":[{"url":"https://other.example"}],"post":{"responses":{"200":{"content":{"application/pdf":{},"application/json; charset=utf-8":{}}},"404":{"content":{"text/html":{}}}}}}}`, ""))
