@@ -50,6 +50,7 @@ func TestConvertCostlyDocumentIsRefused(t *testing.T) {
 	)
 	long := "x: &x {" + strings.Repeat("n", 100_000) + ": 1}\n"
 	objects := "x: &x {" + many(1000) + "}\n"
+	hidden := "1, \"x: " + strings.Repeat("[", 2000) + strings.Repeat("1,", 1000) + strings.Repeat("]: 1", 2000) + "\"\n]\n"
 	for _, tc := range []struct{ name, yaml, message string }{
 		{"a large object, merged often", objects + joined(1000, "y%d: {<<: *x}\n"), values},
 		{"a large object, merged again and again", objects + "y: {<<: [" + strings.Repeat("*x,", 1000) + "]}\n", values},
@@ -64,6 +65,14 @@ func TestConvertCostlyDocumentIsRefused(t *testing.T) {
 		{"texts in lists as names", nested(2000, "[", strings.Repeat(`""`, 1000), "]"), names},
 		{"tags in lists as names", nested(2000, "[", strings.Repeat(`!a &a `, 1000), "]"), names},
 		{"lists as names in UTF-16", inUTF16(nested(2000, "[", "\"\u0a0a\u0d0d\","+strings.Repeat("1,", 1000), "]")), names},
+		{"lists as names after JSON", "a: {\"b\": 1}\n" + nested(2000, "[", strings.Repeat("1,", 1000), "]"), names},
+		{"lists as names in JSON in a comment", "# {\"a\": [\n" + strings.TrimSuffix(hidden, "\n") + "}\n", names},
+		{"lists as names in JSON in a plain text", "a: x [\n" + hidden, names},
+		{"lists as names in JSON in the second line of a plain text", "a: x\n  [\n" + hidden, names},
+		{"lists as names in JSON in a directive", "%FOO a: [\n" + hidden, names},
+		{"lists as names in JSON after another end of a line", "# a\u2028b: x\n  [\n" + hidden, names},
+		{"lists as names around JSON", nested(2000, "[", "{\"b\": ["+strings.Repeat("1,", 1000)+"1]}", "]"), names},
+		{"lists as names that are JSON in a text", "a: [ 'x\n[\"', " + strings.Repeat("[", 2000) + strings.Repeat("1,", 1000) + strings.Repeat("]: 1", 2000) + "\"]\n", names},
 		{"many lines of tags", joined(5000, "%%TAG !e%d! tag:a\n") + "---\na: 1\n", tags},
 		{"many lines of tags, that end otherwise", "# a\r" + joined(5000, "%%TAG !e%d! tag:a\r") + "---\ra: 1\r", tags},
 		{"a long line of a tag, repeated", "%TAG !e! tag:" + strings.Repeat("a", 100_000) + "\n---\n[" + strings.Repeat("!e!x 1,", 1000) + "]\n", tags},
@@ -136,6 +145,7 @@ func TestConvertUsualDocumentIsWithinTheBounds(t *testing.T) {
 		{"a chain of a few merges", chain(20)},
 		{"links in a long text", "a: \"" + strings.Repeat(`See [the guide]: https://a.example/x, and {this}: \"it\".\n`, 200) + "\"\n"},
 		{"links in many texts", joined(5000, "a%d: |\n  [the guide]: https://a.example/x\n")},
+		{"JSON in one line with brackets in texts", "# a\nslug: shop\nopenapi: {\"a\": [" + strings.Repeat(`{"pattern": "^[a-z]{2}:[0-9]{2}:$", "b": 1},`, 5000) + "1]}\n"},
 		{"a few tags", "%TAG !! tag:yaml.org,2002:\n---\na: !!str 1\n"},
 		{"UTF-16", inUTF16("a: ü😀\n")},
 		{"UTF-16, the other order", "\xfe\xff\x00a\x00:\x00 \x00b"},
@@ -177,9 +187,8 @@ func TestConvertAliasIsWrittenLikeItsValue(t *testing.T) {
 	}
 }
 
-// The bombs of the same size as a plain document have it allocate little more. The test is not parallel,
-// because the counts are those of the process.
-func TestConvertBombAllocatesLikeAPlainDocument(t *testing.T) {
+// The bombs of the same size as a plain document have it allocate little more.
+func TestConvertBombAllocatesLikeAPlainDocument(t *testing.T) { //nolint:paralleltest // it counts what is allocated
 	const size = 200_000
 	opts := full()
 	opts.MaxJSON = 25 << 20

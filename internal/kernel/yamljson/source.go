@@ -3,6 +3,7 @@ package yamljson
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func tagTooMany(source []byte) (number int) {
 		if len(before) > 0 && !strings.Contains(lineEnds, string(before[len(before)-1:])) {
 			continue
 		}
-		if n++; n > maxTags || bytes.IndexAny(line[:min(len(line), maxTagLine)], "\r\n") < 0 {
+		if n++; n > maxTags || !bytes.ContainsAny(line[:min(len(line), maxTagLine)], "\r\n") {
 			return number
 		}
 	}
@@ -76,10 +77,17 @@ func linesIn(text []byte) int {
 // follows its end in the same line. So it begins in that line, and is at most as long as the line
 // from its first bracket on. Texts count too, where they look so. The line is the one that adds most.
 func moves(source []byte) (n, line int) {
+	from, to := jsonIn(source)
 	signs, inside, ended := 0, false, false
 	begin, before := 0, 0 // of the line that is read
 	worst, most := 0, 0   // where the line begins that adds most, and what it adds
-	for i, c := range source {
+	for i := 0; i < len(source); i++ {
+		if i == from && to > from { // it may be a name itself
+			signs, inside, ended = countSigns(source[from:to]), true, true
+			i = to - 1
+			continue
+		}
+		c := source[i]
 		switch c {
 		case '\n', '\r':
 			signs, inside, ended = 0, false, false
@@ -90,7 +98,7 @@ func moves(source []byte) (n, line int) {
 		case '[', '{':
 			inside = true
 		}
-		if inside && isSign[c] {
+		if inside && isSign(c) {
 			signs++
 		}
 		if ended && c == ':' {
@@ -104,8 +112,55 @@ func moves(source []byte) (n, line int) {
 	return n, 1 + linesIn(source[:worst])
 }
 
-// isSign has the characters that begin or end a token within brackets.
-var isSign = [256]bool{
-	',': true, '[': true, ']': true, '{': true, '}': true, ':': true, '?': true, '-': true,
-	'&': true, '*': true, '!': true, '"': true, '\'': true,
+// jsonIn returns where the first list or object of a text stands, if it is JSON. No names in it are lists
+// or objects, however many brackets its texts have before colons. A document in one line has many. The
+// parser must take it for a value at its first bracket: else it takes what is within its texts for values.
+func jsonIn(source []byte) (from, to int) {
+	from = bytes.IndexAny(source, "[{\"'|>")
+	if from < 0 || source[from] != '[' && source[from] != '{' || !beginsValue(source[:from]) {
+		return 0, 0
+	}
+	read := json.NewDecoder(bytes.NewReader(source[from:]))
+	var value json.RawMessage
+	if read.Decode(&value) != nil {
+		return 0, 0
+	}
+	return from, from + int(read.InputOffset())
+}
+
+// beginsValue reports whether a value begins after a text without brackets, quotes and blocks: where only
+// comments are before it, or a colon and a space in a line that is no comment and no directive.
+func beginsValue(before []byte) bool {
+	if bytes.ContainsFunc(before, func(r rune) bool { return r > '~' }) {
+		return false // some of these end a line
+	}
+	begin := bytes.LastIndexAny(before, "\r\n") + 1
+	line := before[begin:]
+	if name := bytes.TrimRight(line, " \t"); len(name) > 0 {
+		return len(name) < len(line) && bytes.HasSuffix(name, []byte(":")) && !bytes.ContainsAny(name, "#%")
+	}
+	for _, above := range bytes.FieldsFunc(before, func(r rune) bool { return r == '\r' || r == '\n' }) {
+		if above = bytes.Trim(above, " \t"); len(above) > 0 && above[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+func countSigns(text []byte) (n int) {
+	for _, c := range text {
+		if isSign(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// isSign reports whether a character begins or ends a token within brackets.
+func isSign(c byte) bool {
+	switch c {
+	case ',', '[', ']', '{', '}', ':', '?', '-', '&', '*', '!', '"', '\'':
+		return true
+	}
+	return false
 }
