@@ -264,13 +264,15 @@ func TestArchiveCountsItsFilesTogether(t *testing.T) {
 // The merge keys of many small files cost like those of one large file.
 func TestArchiveCountsTheMergesOfItsFilesTogether(t *testing.T) {
 	t.Parallel()
-	root, files := "openapi: 3.1.0\nservers: [{url: https://a.example}]\npaths: {}\nx:\n", map[string][]byte{}
+	files := map[string][]byte{}
+	var root strings.Builder
+	root.WriteString("openapi: 3.1.0\nservers: [{url: https://a.example}]\npaths: {}\nx:\n")
 	for i := range 100 {
 		name := fmt.Sprintf("x%d.yaml", i)
-		root += "- {$ref: " + name + "}\n"
+		root.WriteString("- {$ref: " + name + "}\n")
 		files[name] = []byte("x: &x {a: 1, b: 1, c: 1, d: 1, e: 1}\ny: {<<: [" + strings.Repeat("*x,", 500) + "]}\n")
 	}
-	files["openapi.yaml"] = []byte(root)
+	files["openapi.yaml"] = []byte(root.String())
 	stored, err := openapi.Pack(files)
 	require.NoError(t, err)
 	_, err = openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: stored})
