@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"mime"
@@ -169,7 +170,7 @@ func partsOf(t *testing.T, got *arrival) url.Values {
 	parts := url.Values{}
 	for {
 		part, err := reader.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return parts
 		}
 		require.NoError(t, err)

@@ -151,7 +151,7 @@ func behind(doc node, text json.RawMessage) json.RawMessage {
 		if json.Unmarshal(text, &n) != nil || json.Unmarshal(n["$ref"], &ref) != nil || !strings.HasPrefix(ref, "#/") {
 			break
 		}
-		found := node(doc)
+		found := doc
 		for step := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
 			text = found[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
 			found = nil
