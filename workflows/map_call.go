@@ -150,15 +150,20 @@ func (c *mapCall) tellWait(what stepmachine.Waiting) {
 const lookAfter = time.Minute
 
 // pause returns when there may be news of the call. Where the history is the last one, all calls that wait
-// without an end of their own are looked at once an hour together. A signal ends each pause.
+// for long are looked at once an hour together, but each at half of the time that it has left. The end of a
+// run ends the pause, by a signal. That a kill switch was lifted is only seen by looking.
 func (c *mapCall) pause(ctx workflow.Context, step flow.Step, handedOver bool) error {
 	after := step.After
 	if handedOver {
 		after = lookAfter
 	}
-	if c.m.tooLarge && (handedOver || step.SwitchedOff) {
+	if c.m.tooLarge && (handedOver || step.SwitchedOff && after >= lookAfter) {
 		// No new history begins, and this one has room for a bounded number of looks.
-		after = lookAfterMost * time.Duration(len(c.m.calls))
+		rarely := lookAfterMost * time.Duration(len(c.m.calls))
+		if step.Left > 0 {
+			rarely = min(rarely, step.Left/2)
+		}
+		after = max(after, rarely)
 	}
 	if after > 0 {
 		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.CallSummary}}, func() bool { return c.awake })

@@ -36,8 +36,8 @@ func start(m stepmachine.Machine, p *stepmachine.Program, now time.Time, b stepm
 	return m.Start(p, now, b) //workflowcheck:ignore
 }
 
-func resume(m stepmachine.Machine, p *stepmachine.Program, state flow.MachineState) (stepmachine.Execution, error) {
-	return m.Resume(p, state) //workflowcheck:ignore
+func resume(m stepmachine.Machine, p *stepmachine.Program, state flow.MachineState, least int) (stepmachine.Execution, error) {
+	return m.Resume(p, state, least) //workflowcheck:ignore
 }
 
 func next(x stepmachine.Execution, now time.Time, e stepmachine.Event) ([]stepmachine.Command, error) {

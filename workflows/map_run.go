@@ -122,25 +122,29 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	if err != nil || begun.Over {
 		return true, err
 	}
-	m.parent, m.seq, m.paces, m.tainted = begun.Parent, begun.Seq, begun.Paces, begun.Tainted
+	m.parent, m.seq, m.paces, m.tainted = begun.Parent, begun.Seq, begun.Paces || m.in.Paces, begun.Tainted
 	machine := machineOf(m.machines, begun.Machine)
 	program, err := compile(begun.Definition)
 	if err != nil {
 		return true, err
 	}
 	var commands []stepmachine.Command
+	least := 0 // the revision of an execution that does not know its own
+	if m.in.Paces {
+		least = 1
+	}
 	switch {
 	case m.in.Carried != nil:
 		m.seq, m.places, m.wrote, m.told = m.in.Carried.Seq, m.in.Carried.Places, m.in.Carried.Wrote, m.in.Carried.Told
 		m.tainted = m.tainted || m.in.Carried.Tainted
-		m.machine, err = resume(machine, program, m.in.Carried.State)
+		m.machine, err = resume(machine, program, m.in.Carried.State, least)
 		commands = m.in.Carried.Open
 		for _, c := range m.in.Carried.Stopped {
 			m.stops = append(m.stops, stoppedWait{command: c}) // in a task of the history before
 		}
 		m.nudged = true // the history before may have been told and not looked
 	case begun.Again != nil:
-		if m.machine, err = resume(machine, program, begun.State); err == nil {
+		if m.machine, err = resume(machine, program, begun.State, least); err == nil {
 			commands, err = next(m.machine, workflow.Now(ctx), *begun.Again)
 		}
 		if err == nil {
@@ -148,6 +152,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 		}
 		m.nudged = true
 	default:
+		begun.Beginning.Revision = max(begun.Beginning.Revision, least)
 		m.machine, commands = start(machine, program, workflow.Now(ctx), begun.Beginning)
 	}
 	if err != nil {

@@ -154,7 +154,7 @@ func (c *Callers) Settled(call func() Answer) Answer {
 			return a
 		}
 		c.repeats.Add(1)
-		time.Sleep(after)
+		<-time.After(after)
 	}
 }
 

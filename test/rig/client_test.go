@@ -3,6 +3,7 @@ package rig_test
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -22,18 +23,21 @@ func TestCallersOfABusyServiceRepeatWhenItSaysAndCountThat(t *testing.T) {
 	}{"a time": {http.Header{"Retry-After": {"2"}}, 2 * time.Second}, "none": {http.Header{}, time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var callers rig.Callers
-			calls, began := 0, time.Now()
-			a := callers.Settled(func() rig.Answer {
-				if calls++; calls == 1 {
-					return busy(c.header)
-				}
-				return rig.Answer{Status: http.StatusOK}
+			synctest.Test(t, func(t *testing.T) {
+				t.Helper()
+				var callers rig.Callers
+				calls, began := 0, time.Now()
+				a := callers.Settled(func() rig.Answer {
+					if calls++; calls == 1 {
+						return busy(c.header)
+					}
+					return rig.Answer{Status: http.StatusOK}
+				})
+				require.Equal(t, http.StatusOK, a.Status)
+				require.Equal(t, 2, calls)
+				require.Equal(t, c.pause, time.Since(began))
+				callers.RepeatedFew(t)
 			})
-			require.Equal(t, http.StatusOK, a.Status)
-			require.Equal(t, 2, calls)
-			require.GreaterOrEqual(t, time.Since(began), c.pause)
-			callers.RepeatedFew(t)
 		})
 	}
 }

@@ -27,11 +27,12 @@ const (
 func (s *Service) switchedOff(r Run) flow.Step {
 	now := s.d.Now()
 	after := min(max(now.Sub(r.UpdatedAt)/4, switchedOffLeast), switchedOffMost)
+	var left time.Duration
 	if r.ExpiresAt != nil {
-		left := r.ExpiresAt.Sub(now)
+		left = max(r.ExpiresAt.Sub(now), 0)
 		after = min(after, max(left/2, switchedOffLeast), max(left, lookAgain))
 	}
-	return flow.Step{State: r.State, After: after, SwitchedOff: true}
+	return flow.Step{State: r.State, After: after, SwitchedOff: true, Left: left}
 }
 
 // waitsForLift reports whether a call that a kill switch covers waits until it is lifted: that of a

@@ -37,12 +37,12 @@ func (m machine) Start(p *stepmachine.Program, now time.Time, b stepmachine.Begi
 	return execution{x}, commands
 }
 
-func (m machine) Resume(p *stepmachine.Program, state json.RawMessage) (stepmachine.Execution, error) {
+func (m machine) Resume(p *stepmachine.Program, state json.RawMessage, least int) (stepmachine.Execution, error) {
 	inner, err := renumbered(state, Version, stepmachine.Version)
 	if err != nil {
 		return nil, err
 	}
-	x, err := m.This.Resume(p, inner)
+	x, err := m.This.Resume(p, inner, least)
 	return execution{x}, err
 }
 

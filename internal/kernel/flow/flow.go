@@ -144,6 +144,8 @@ type Step struct {
 	UnderWay bool `json:"under_way,omitempty"`
 	// SwitchedOff: a kill switch covers the run, which waits until it is lifted.
 	SwitchedOff bool `json:"switched_off,omitempty"`
+	// Left is how long such a run may wait; 0 where that time does not count.
+	Left time.Duration `json:"left,omitempty"`
 	// Details tell operators who can decide, where and until when, for a run that waits for
 	// approval. HoldDetails writes them.
 	Details string `json:"details,omitempty"`

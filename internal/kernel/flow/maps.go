@@ -79,6 +79,9 @@ type MapInput struct {
 	ShowsState bool `json:"shows_state,omitempty"`
 	// ShowsEnd: it says how the execution ended too. One that an earlier release has started does not.
 	ShowsEnd bool `json:"shows_end,omitempty"`
+	// Paces: a release has started it that said here what MapBegun.Paces says, and had revision 1 of the
+	// step machine without a name for it. None does any longer.
+	Paces bool `json:"paces,omitempty"`
 	// Carried is what the workflow had before it continued in a new history; nil in the first.
 	Carried *MapCarried `json:"carried,omitempty"`
 }

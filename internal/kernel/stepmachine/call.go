@@ -160,7 +160,8 @@ func (m *machine) count(t *Task, e CallEnd) {
 // them.
 func (m *machine) number(t *Task, e CallEnd) {
 	switch executed := e.Status == CallExecuted; {
-	case t.Iteration != "" && (!t.Final || executed && !t.Wrote):
+	case t.Iteration != "" && !t.Final:
+	case t.Iteration != "" && executed && !t.Wrote && m.s.Revision >= 2:
 	case t.Final || !executed:
 		m.attempted(t.Key, t.last())
 	}

@@ -107,6 +107,8 @@ type Evaluate struct {
 	What   string `json:"what"`   // the field of the step
 	Number int    `json:"number"` // of the question, in the execution
 	Scope  Scope  `json:"scope"`
+	// Unchecked: the value need not be an object, as in executions of revision 0.
+	Unchecked bool `json:"unchecked,omitempty"`
 }
 
 // StartTimer asks for a TimerFired at a time.

@@ -93,9 +93,38 @@ func TestExecutionOfAnEarlierRevisionTakesWhatItTook(t *testing.T) {
 			}
 			_, before := begin(0)
 			require.True(t, slices.ContainsFunc(before, c.old), "%+v", before)
-			s, now := begin(stepmachine.Revision)
+			s, now := begin(1)
 			require.False(t, slices.ContainsFunc(now, c.old), "%+v", now)
 			require.Equal(t, stepmachine.StatusFailed, s.Status)
 		})
+	}
+}
+
+// What the sandbox evaluates follows the same rule.
+func TestEvaluationOfAnEarlierRevisionTakesAList(t *testing.T) {
+	t.Parallel()
+	p := program(t, `steps: [{id: a, type: approval, title: Go, payload: "${[range(3)]}"}]`)
+	for revision, fails := range []bool{false, true} {
+		_, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: revision, Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))})
+		e, err := p.Evaluate(t.Context(), sandbox{}, find[stepmachine.Evaluate](t, commands), nil)
+		require.NoError(t, err)
+		require.Equal(t, fails, e.Failure != nil, "%d", revision)
+	}
+}
+
+// An execution whose state does not say so may still have a revision.
+func TestStateWithoutARevisionHasTheOneItHasAtLeast(t *testing.T) {
+	t.Parallel()
+	p := program(t, `steps: [{id: w, type: wait, for: 1h}, {id: a, type: emit, event: custom.x, data: "${trigger_data.items}"}]`)
+	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{"items":[1]}`))})
+	raw, err := s.Encode()
+	require.NoError(t, err)
+	timer := find[stepmachine.StartTimer](t, commands)
+	for least, status := range []stepmachine.Status{stepmachine.StatusCompleted, stepmachine.StatusFailed} {
+		x, err := stepmachine.This{}.Resume(p, raw, least)
+		require.NoError(t, err)
+		_, err = x.Next(timer.At, stepmachine.TimerFired{Ref: timer.Ref, Timer: timer.Timer})
+		require.NoError(t, err)
+		require.Equal(t, status, x.Shown().Status)
 	}
 }

@@ -42,7 +42,7 @@ func (m *machine) evaluateOn(t *Task, what string, dot *Value) {
 	}
 	m.s.Asked++
 	t.AskedAs = m.s.Asked
-	m.do(Evaluate{t.still(), what, t.AskedAs, scope})
+	m.do(Evaluate{t.still(), what, t.AskedAs, scope, !m.strict()})
 }
 
 // asks notes what the task evaluates.
@@ -98,6 +98,9 @@ func (p *Program) Evaluate(ctx context.Context, sandbox expression.Sandbox, c Ev
 		field = p.mapExpression(c.What)
 	} else {
 		field = p.expression(p.steps[c.Ref.Path], c.What)
+	}
+	if c.Unchecked {
+		field = unchecked(field)
 	}
 	raw, err := field.eval(ctx, sandbox, roots)
 	if failure, ok := errors.AsType[*expression.Failure](err); ok {

@@ -20,9 +20,10 @@ const Version = 1
 //
 //	1: the data of emit and the payload of an approval are objects, correlate is not empty, and a
 //	   signal is not given to another Map that waits for one of its own.
-const Revision = 1
+//	2: no numbers are kept of calls that have read within an iteration.
+const Revision = 2
 
-// strict reports whether the execution has revision 1.
+// strict reports whether the execution has the rules of revision 1.
 func (m *machine) strict() bool { return m.s.Revision >= 1 }
 
 // Machine is one version of the step machine. All versions take the same events and return the
@@ -30,9 +31,9 @@ func (m *machine) strict() bool { return m.s.Revision >= 1 }
 type Machine interface {
 	// Start makes a new execution, and returns it with the first commands.
 	Start(p *Program, now time.Time, b Beginning) (Execution, []Command)
-	// Resume takes an execution up from what Encode returned. The error is a *VersionError where
-	// another version made the state.
-	Resume(p *Program, state json.RawMessage) (Execution, error)
+	// Resume takes an execution up from what Encode returned. least is the revision that it has at least.
+	// The error is a *VersionError where another version made the state.
+	Resume(p *Program, state json.RawMessage, least int) (Execution, error)
 }
 
 // Execution is an execution of a Map on the machine of its version.
@@ -95,11 +96,12 @@ func (This) Start(p *Program, now time.Time, b Beginning) (Execution, []Command)
 }
 
 // Resume implements Machine.
-func (This) Resume(p *Program, state json.RawMessage) (Execution, error) {
+func (This) Resume(p *Program, state json.RawMessage, least int) (Execution, error) {
 	s, err := Decode(state)
 	if err != nil {
 		return nil, err
 	}
+	s.Revision = max(s.Revision, least)
 	return &execution{p, s}, nil
 }
 

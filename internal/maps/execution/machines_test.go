@@ -41,7 +41,7 @@ func (r *rig) begins(known stepmachine.Machines, ref flow.MapRef) (version int, 
 		x, commands = machine.Start(r.maps.program, time.Now(), begun.Beginning)
 		return begun.Machine, x, commands
 	}
-	x, err = machine.Resume(r.maps.program, begun.State)
+	x, err = machine.Resume(r.maps.program, begun.State, 0)
 	require.NoError(r.t, err)
 	commands, err = x.Next(time.Now(), *begun.Again)
 	require.NoError(r.t, err)

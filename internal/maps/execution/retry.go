@@ -184,7 +184,7 @@ func (s *Service) stateOf(key *datakey.Key, row dbsqlc.MapExecution, p *stepmach
 	if err != nil {
 		return nil, err
 	}
-	x, err := machine.Resume(p, raw)
+	x, err := machine.Resume(p, raw, 0)
 	if err != nil {
 		return nil, fmt.Errorf("execution: state of %s: %w", row.ID, err)
 	}
