@@ -67,6 +67,7 @@ var mapShapes = map[string]struct {
 	// do is what happens while it waits; nil for nothing.
 	do func(t *testing.T, tenant *rig.Tenant, path string)
 }{
+	"chain": {`[{"id":"each","type":"foreach","items":"${[range(40)]}","steps":[{"id":"link","type":"verb","verb":"gate:get_thing","args":{"id":"${item | tostring}","mode":"while"}}]}]`, "completed", nil},
 	"steps": {`[
 		{"id":"both","type":"parallel","branches":[
 			{"id":"a","steps":[{"id":"read","type":"verb","verb":"gate:get_thing","args":{"id":"a"}}]},
