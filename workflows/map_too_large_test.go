@@ -101,8 +101,8 @@ func TestMapRunThatIsTooLargeLooksRarelyAtWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	const decided = 30*24*time.Hour + 10*time.Minute
 	for name, held := range map[string]flow.Step{
-		"for people":        {State: "pending_approval", After: time.Hour, ApprovalID: "appr_1"},
-		"for a kill switch": {State: "claimed", After: time.Minute, SwitchedOff: true},
+		"for people":                     {State: "pending_approval", After: time.Hour, ApprovalID: "appr_1"},
+		"for a kill switch":              {State: "claimed", After: time.Minute, SwitchedOff: true},
 		"for a kill switch, with an end": {State: "claimed", After: time.Minute, SwitchedOff: true, Left: 4 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
