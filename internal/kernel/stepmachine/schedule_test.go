@@ -297,10 +297,10 @@ func (w *watch) finished(r *simulate.Report) {
 
 // TestCancelAtAnyMoment cancels each case after a random number of events: all that is in
 // flight ends, and what completed is undone in reverse order, whatever the moment.
-func TestCancelAtAnyMoment(t *testing.T) {
+func TestCancelAtAnyMoment(t *testing.T) { //nolint:tparallel // what follows its cases looks at all of them
 	t.Parallel()
 	var met sync.Map
-	t.Run("each case", func(t *testing.T) { //nolint:tparallel // it ends when all its cases have ended
+	t.Run("each case", func(t *testing.T) {
 		for _, c := range all(t) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
