@@ -234,14 +234,15 @@ func (s *Service) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDeci
 	if err != nil {
 		return flow.MapDecision{}, err
 	}
-	end := approval.Closing{Status: governance.ApprovalCancelled, Reason: "The execution goes on without the step, or has ended."}
+	end, as := approval.Closing{Status: governance.ApprovalCancelled, Reason: "The execution goes on without the step, or has ended."}, stepmachine.Reject
 	if in.Expired {
+		as = stepmachine.Expired
 		end = approval.Closing{Status: governance.ApprovalExpired, Reason: timeOver}
 	}
 	if err := s.closeAsk(ctx, e, subjectOf(in.MapRef, in.Ref), end); err != nil {
 		return flow.MapDecision{}, err
 	}
-	decisions, err := s.decisions(ctx, e, in.MapRef, []stepmachine.Ref{in.Ref})
+	decisions, err := s.decisions(ctx, e, in.MapRef, []stepmachine.Ref{in.Ref}, as)
 	if err != nil {
 		return flow.MapDecision{}, err
 	}
@@ -302,13 +303,16 @@ func (s *Service) decided(ctx context.Context, e Execution, in flow.MapLook) ([]
 			return nil, err
 		}
 	}
-	return s.decisions(ctx, e, in.MapRef, in.Asks)
+	// A question that the execution itself has withdrawn was decided by nobody. It is asked about where the
+	// task that withdrew it was lost: what made the execution do so comes again, and comes first.
+	return s.decisions(ctx, e, in.MapRef, in.Asks, "")
 }
 
 const timeOver = "No user decided in time."
 
-// decisions returns what people decided about the steps, of those that are decided.
-func (s *Service) decisions(ctx context.Context, e Execution, ref flow.MapRef, steps []stepmachine.Ref) ([]stepmachine.Decided, error) {
+// decisions returns what people decided about the steps, of those that are decided. withdrawn is the
+// decision of a question that the execution has withdrawn; "" for none.
+func (s *Service) decisions(ctx context.Context, e Execution, ref flow.MapRef, steps []stepmachine.Ref, withdrawn stepmachine.Decision) ([]stepmachine.Decided, error) {
 	bySubject, subjects := map[string]stepmachine.Ref{}, []string{}
 	for _, step := range steps {
 		subject := subjectOf(ref, step)
@@ -324,6 +328,9 @@ func (s *Service) decisions(ctx context.Context, e Execution, ref flow.MapRef, s
 		d, err := s.decisionOf(ctx, e, row)
 		if err != nil {
 			return nil, err
+		}
+		if governance.ApprovalStatus(row.Status) == governance.ApprovalCancelled {
+			d.Decision, d.Reason = withdrawn, row.ClosedReason
 		}
 		if d.Decision != "" {
 			d.Ref = bySubject[row.SubjectID]
@@ -344,13 +351,10 @@ func (s *Service) decisionOf(ctx context.Context, e Execution, row approval.AskR
 	case governance.ApprovalRejected:
 		d.Decision = stepmachine.Reject
 		return d, nil
-	case governance.ApprovalCancelled:
-		d.Decision, d.Reason = stepmachine.Reject, row.ClosedReason
-		return d, nil
 	case governance.ApprovalExpired:
 		d.Decision = stepmachine.Expired
 		return d, nil
-	case governance.ApprovalPending, governance.ApprovalSuperseded, governance.ApprovalBlocked:
+	case governance.ApprovalPending, governance.ApprovalCancelled, governance.ApprovalSuperseded, governance.ApprovalBlocked:
 		return d, nil
 	}
 	d.Decision = stepmachine.Approve
