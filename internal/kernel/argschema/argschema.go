@@ -84,19 +84,12 @@ func (s *Schema) Size() int { return s.size }
 // Compile compiles the schema of a verb's arguments. It reads nothing but what it is given.
 // ErrTooComplex where no call could be checked against it.
 func Compile(schema json.RawMessage) (*Schema, error) {
-	s, _, err := CompileCounted(schema)
-	return s, err
+	return CompileWith(schema, pattern.NewMemo(MaxPattern, 0))
 }
 
-// CompileCounted is Compile. It also returns what its expressions have taken beside the schemas, in
-// instructions as pattern.Measure counts them, also where it fails.
-func CompileCounted(schema json.RawMessage) (s *Schema, instructions int, err error) {
-	programs := &programs{made: map[string]*pattern.Pattern{}}
-	s, err = compile(schema, programs)
-	return s, programs.work, err
-}
-
-func compile(schema json.RawMessage, programs *programs) (s *Schema, err error) {
+// CompileWith is Compile for many schemas that have expressions in common. The memo, whose expressions
+// have at most MaxPattern instructions, compiles each once.
+func CompileWith(schema json.RawMessage, memo *pattern.Memo) (s *Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s, err = nil, errors.New("compile a schema: the validator failed")
@@ -116,6 +109,7 @@ func compile(schema json.RawMessage, programs *programs) (s *Schema, err error) 
 	if schemas > maxSchemas || places > maxPlaces {
 		return nil, ErrTooComplex
 	}
+	programs := &programs{memo: memo, made: map[string]*pattern.Pattern{}}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // no scheme: nothing is loaded

@@ -58,8 +58,8 @@ func measureAt(tree any, pointer int) (schemas, places int) {
 // programs compiles the expressions of one schema, each once. The compiler of the schema asks twice:
 // once to check it.
 type programs struct {
+	memo *pattern.Memo
 	size int // instructions
-	work int // what they have taken
 	over bool
 	made map[string]*pattern.Pattern
 }
@@ -71,13 +71,12 @@ func (p *programs) compile(expression string) (jsonschema.Regexp, error) {
 	if p.over { // the compiler goes on
 		return nil, pattern.ErrSize
 	}
-	re, err := pattern.Compile(expression, MaxPattern)
+	re, err := p.memo.Compile(expression)
 	p.over = errors.Is(err, pattern.ErrSize)
 	if err != nil {
 		return nil, err
 	}
 	p.size += re.Size()
-	p.work += re.Work()
 	if p.over = p.size > maxPatterns; p.over {
 		return nil, pattern.ErrSize
 	}

@@ -23,15 +23,15 @@ var (
 
 // Pattern is a compiled expression. It is safe for concurrent use.
 type Pattern struct {
-	re         *regexp.Regexp
-	size, work int
+	re   *regexp.Regexp
+	size int
 }
 
 // Compile returns the expression as a program of at most the given number of instructions;
 // ErrSyntax or ErrSize. It counts them before it builds the program, because a few bytes can
 // stand for millions.
 func Compile(expression string, most int) (*Pattern, error) {
-	size, work, err := Measure(expression, most)
+	size, _, err := Measure(expression, most)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func Compile(expression string, most int) (*Pattern, error) {
 	if err != nil {
 		return nil, ErrSyntax
 	}
-	return &Pattern{re: re, size: size, work: work}, nil
+	return &Pattern{re: re, size: size}, nil
 }
 
 // Measure returns how many instructions the expression compiles to; ErrSyntax, or ErrSize where they
@@ -96,9 +96,6 @@ var foldsCase = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
 
 // Size returns how many instructions the program has.
 func (p *Pattern) Size() int { return p.size }
-
-// Work returns what Measure has counted of the expression.
-func (p *Pattern) Work() int { return p.work }
 
 // Cost returns the most work that a match of a text of n bytes takes, in steps of the
 // engine. A step takes about 20 ns (measured).

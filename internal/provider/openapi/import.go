@@ -354,8 +354,8 @@ func (im *importer) compile(schema json.RawMessage, schemas int) error {
 	if !im.doc.spend(compileWork(schemas, schema)) || im.conv.nodes > maxNodes {
 		return im.doc.err // add looks at both
 	}
-	_, instructions, err := argschema.CompileCounted(schema)
-	im.doc.spendInstructions(compileFactor * instructions)
+	_, err := argschema.CompileWith(schema, im.doc.patterns.known())
+	im.doc.spendPatterns()
 	var why error
 	switch {
 	case errors.Is(err, argschema.ErrTooComplex):

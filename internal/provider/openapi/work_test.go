@@ -167,9 +167,17 @@ func TestImportBoundsThePatternsOfADocument(t *testing.T) {
 // each byte at most, and not after what the largest documents may take.
 func TestImportRefusesCostlyPatternsEarly(t *testing.T) {
 	t.Parallel()
-	const most = 500_000
+	const most = 2_000_000
+	groups := make([]string, 20)
+	for i := range groups {
+		groups[i] = fmt.Sprintf(`"B%d":{"properties":{%s}}`, i, listed(20, `"p%d":{"type":"string","pattern":"^(?:a{1,900}|b{1,90})$`+strconv.Itoa(i)+`-%d"}`))
+	}
 	body := func(schema string) string {
 		return `{"requestBody":{"content":{"application/json":{"schema":` + schema + `}}}}`
+	}
+	turns := make([]string, 200)
+	for i := range turns {
+		turns[i] = fmt.Sprintf(`"/p%d":{"post":%s}`, i, body(fmt.Sprintf(`{"properties":{"a":{"$ref":"#/components/schemas/B%d"},"b%d":{}}}`, i%len(groups), i)))
 	}
 	each := func(n int, expression string) string {
 		return repeated(1, body(`{"properties":{`+listed(n, `"p%d":{"type":"string","pattern":"`+expression+`%d"}`)+`}}`))
@@ -182,14 +190,8 @@ func TestImportRefusesCostlyPatternsEarly(t *testing.T) {
 		"nested, few":            {each(300, `(a{1,1000}){1,1}`), `{}`},
 		"one class of many":      {each(1200, `[`+strings.Repeat(`\\pL\\PL`, 80)+`]`), `{}`},
 		"letters of both cases":  {each(15_000, `(?i)[\\x{42}-\\x{1E942}]`), `{}`},
-		"the same in each schema": {
-			repeated(1000, body(`{"properties":{"a":{"$ref":"#/components/schemas/B"},"b%d":{}}}`)),
-			`{"schemas":{"B":{"properties":{` + costly(20) + `}}}}`,
-		},
-		"of few instructions in each schema": {
-			repeated(1000, body(`{"properties":{"a":{"$ref":"#/components/schemas/B"},"b%d":{}}}`)),
-			`{"schemas":{"B":{"properties":{` + listed(20, `"p%d":{"pattern":"`+strings.Repeat("|", 4000)+`%d"}`) + `}}}}`,
-		},
+		// A group of patterns is not kept any more when it is used again.
+		"more than are kept": {`{` + strings.Join(turns, ",") + `}`, `{"schemas":{` + strings.Join(groups, ",") + `}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,4 +245,70 @@ func TestLongReferenceIsGivenUp(t *testing.T) {
 	require.Len(t, out.Verbs, 1)
 	require.Contains(t, string(out.Verbs[0].Schema), `"x-opaque":true`)
 	require.Contains(t, out.Degraded[0].Reason, "a reference is too long")
+}
+
+// Documents as companies write them. Schemas that many operations share have many patterns, of some
+// hundred instructions each. They are imported with all rules.
+func TestImportTakesPatternsThatOperationsShare(t *testing.T) {
+	t.Parallel()
+	const operations, properties = 600, 10
+	body := func(schema string) string {
+		return `{"requestBody":{"content":{"application/json":{"schema":` + schema + `}}}}`
+	}
+	own := listed(properties, `"own%d":{"type":"string","pattern":"^[\\w-]{1,255}$"}`)
+	apart := make([]string, properties)
+	for i := range apart {
+		apart[i] = fmt.Sprintf(`"p%d":{"type":"string","pattern":"^k%d[\\w-]{1,255}$"}`, i, i)
+	}
+	ofEach := make([]string, operations/6)
+	for i := range ofEach {
+		fields := listed(8, `"field%d":{"type":"string","description":"`+strings.Repeat("d", 120)+`","pattern":"^`+strconv.Itoa(i)+`-%d-[a-z0-9]([-a-z0-9]{1,63})?$"}`)
+		ofEach[i] = fmt.Sprintf(`"/p%d":{"post":%s}`, i, body(`{"properties":{`+fields+`}}`))
+	}
+	for name, tc := range map[string]struct {
+		paths, components string
+		verbs, patterns   int // and how many each verb has
+	}{
+		"in a shared schema, the same": {repeated(operations, body(`{"properties":{"a":{"$ref":"#/components/schemas/B"},"b%d":{}}}`)), `{"schemas":{"B":{"properties":{` + own + `}}}}`, operations, properties},
+		"large, in a shared schema":    {repeated(operations, body(`{"properties":{"a":{"$ref":"#/components/schemas/B"},"b%d":{}}}`)), `{"schemas":{"B":{"properties":{` + costly(20) + `}}}}`, operations, 20},
+		"in a shared schema":           {repeated(operations, body(`{"properties":{"a":{"$ref":"#/components/schemas/B"},"b%d":{}}}`)), `{"schemas":{"B":{"properties":{` + strings.Join(apart, ",") + `}}}}`, operations, properties},
+		"of each operation":            {"{" + strings.Join(ofEach, ",") + "}", `{}`, operations / 6, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: document("3.1.0", tc.paths, tc.components)})
+			require.NoError(t, err)
+			require.Len(t, im.Verbs, tc.verbs)
+			require.Empty(t, im.Rejected)
+			require.Empty(t, im.Degraded)
+			for _, v := range im.Verbs {
+				require.Equal(t, tc.patterns, strings.Count(string(v.Schema), `"pattern":`), v.Name)
+			}
+		})
+	}
+}
+
+// An operation whose own patterns are too costly is reported, and the others are imported.
+func TestImportReportsTheOperationWhosePatternsAreTooCostly(t *testing.T) {
+	t.Parallel()
+	many := make([]string, 16_000)
+	for i := range many {
+		many[i] = fmt.Sprintf(`"p%d":{"type":"string","pattern":"^[a-z]{2,20}-%04d$"}`, i, i)
+	}
+	body := func(schema string) string {
+		return `{"requestBody":{"content":{"application/json":{"schema":` + schema + `}}}}`
+	}
+	for name, tc := range map[string]struct{ own, why string }{
+		"a megabyte":          {strings.Join(many, ","), "its arguments' schema is too large"},
+		"60,000 instructions": {costly(30), "its arguments' schema is too complex to be checked"},
+	} {
+		paths := `{"/p":{"post":` + body(`{"properties":{`+tc.own+`}}`) + `,"put":` + body(`{"properties":{"a":{"type":"string","pattern":"^[a-z]{2,20}$"}}}`) + `}}`
+		im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: document("3.1.0", paths, `{}`)})
+		require.NoError(t, err, name)
+		require.Len(t, im.Verbs, 1, name)
+		require.Contains(t, string(im.Verbs[0].Schema), `"pattern":"^[a-z]{2,20}$"`, name)
+		require.Len(t, im.Rejected, 1, name)
+		require.Equal(t, "POST /p", im.Rejected[0].Operation, name)
+		require.Equal(t, tc.why, im.Rejected[0].Reason, name)
+	}
 }
