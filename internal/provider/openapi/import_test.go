@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -269,10 +270,7 @@ func TestVerbNamesAreUniqueAndStable(t *testing.T) {
 
 func TestStripeDocumentIsImported(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join(stripeModule(t), "embedded", "openapi", "spec3.json"))
-	require.NoError(t, err)
-	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "stripe", Document: raw})
-	require.NoError(t, err)
+	raw, im := stripe(t)
 	require.Len(t, im.Verbs, 594)
 	require.Empty(t, im.Rejected)
 	require.Equal(t, []verb.Report{{Operation: "POST /v1/files", Reason: "files of the body are given as base64"}}, im.Degraded)
@@ -299,6 +297,28 @@ func TestStripeDocumentIsImported(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "https://api.stripe.com/v1/payment_intents", req.URL)
 	require.Equal(t, "amount=9007199254740993&currency=usd&metadata%5Border%5D=A%261&payment_method_types%5B0%5D=card&payment_method_types%5B1%5D=link", string(req.Body))
+}
+
+var importedStripe struct {
+	once sync.Once
+	raw  []byte
+	im   *openapi.Imported
+	err  error
+}
+
+// stripe returns Stripe's document and what one import, which all tests share, has made of it. They only
+// read it.
+func stripe(t *testing.T) ([]byte, *openapi.Imported) {
+	t.Helper()
+	dir := stripeModule(t)
+	s := &importedStripe
+	s.once.Do(func() {
+		if s.raw, s.err = os.ReadFile(filepath.Join(dir, "embedded", "openapi", "spec3.json")); s.err == nil {
+			s.im, s.err = openapi.Import(context.Background(), openapi.ImportInput{Slug: "stripe", Document: s.raw})
+		}
+	})
+	require.NoError(t, s.err)
+	return s.raw, s.im
 }
 
 // stripeModule is where the Go module of stripe-mock lies.

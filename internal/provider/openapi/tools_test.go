@@ -2,8 +2,6 @@ package openapi_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +10,6 @@ import (
 	"agentruntime/internal/kernel/schemagraph"
 	"agentruntime/internal/kernel/tooldef"
 	"agentruntime/internal/kernel/verb"
-	"agentruntime/internal/provider/openapi"
 )
 
 // requireTools checks the tool of every verb against the rules of every maker, in full and within the
@@ -46,10 +43,7 @@ func requireTools(t *testing.T, slug string, verbs []verb.Definition) (over int)
 // A fourth of the verbs, because the race detector makes this slow. `make corpus` takes all of 300 documents.
 func TestStripesVerbsAreToolsOfEveryMaker(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join(stripeModule(t), "embedded", "openapi", "spec3.json"))
-	require.NoError(t, err)
-	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "stripe", Document: raw})
-	require.NoError(t, err)
+	_, im := stripe(t)
 	var some []verb.Definition
 	for i := 0; i < len(im.Verbs); i += 4 {
 		some = append(some, im.Verbs[i])
