@@ -14,6 +14,8 @@ type mapAsk struct {
 	// meanwhile.
 	asking  bool
 	closing *stepmachine.CloseApproval
+	// details say who can decide, where and until when.
+	details string
 }
 
 func askKey(ref stepmachine.Ref) string { return "ask " + ref.String() }
@@ -35,7 +37,7 @@ func (m *mapRun) ask(ctx workflow.Context, c stepmachine.AskApproval) {
 		if err != nil {
 			return // the workflow ends
 		}
-		a.asking = false
+		a.asking, a.details = false, asked.Details
 		switch {
 		case asked.Failure != nil:
 			m.decided(stepmachine.Decided{Ref: c.Ref, Error: asked.Failure})

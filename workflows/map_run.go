@@ -299,11 +299,22 @@ func (m *mapRun) show(ctx workflow.Context) error {
 			return err
 		}
 	}
-	workflow.SetCurrentDetails(ctx, flow.MapDetails(now))
+	workflow.SetCurrentDetails(ctx, m.details(now))
 	if !m.in.ShowsState {
 		return nil
 	}
 	return listState(ctx, string(now.Status))
+}
+
+// details returns what operators read while the execution goes on.
+func (m *mapRun) details(now flow.MapShow) string {
+	text := flow.MapDetails(now)
+	if now.WaitingFor != nil {
+		if a := m.asks[askKey(now.WaitingFor.Ref)]; a != nil && a.details != "" {
+			text += "\n\n" + a.details
+		}
+	}
+	return text
 }
 
 // listEnd has Temporal's list say how the execution ended, where it said something else, or where
@@ -498,6 +509,7 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 		}
 	}
 	result, err := finishMap(ctx, in)
+	workflow.SetCurrentDetails(ctx, "") // operators read how it ended in the state
 	if err == nil {
 		err = m.listEnd(ctx, result.Status)
 	}

@@ -274,3 +274,22 @@ func TestTemporalUIStartsWithTheColumns(t *testing.T) {
 		require.Contains(t, string(page), want)
 	}
 }
+
+// An operator reads of a Map who can decide about its step, where and until when, and nothing of that once
+// it has ended.
+func TestOperatorReadsHeldMapInTheTemporalUI(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	tenant := newTenant(s)
+	u := ui{t: t, url: s.TemporalUIURL}
+	path, approval := asks(t, tenant, `[{"id":"ask","type":"approval","title":"Go on with marker-canary?"}]`, map[string]any{})
+	workflow := executionOf(t, tenant.Runtime, strings.TrimPrefix(path, "/v1/executions/")).WorkflowID
+	text := u.details(workflow)
+	for _, want := range []string{"the step `ask` waits for people", "the step /steps/0", "0 of 1 approvals are there", "owner", "/v1/approvals/" + approval, "Until: 20"} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "marker-canary")
+	require.Equal(t, http.StatusOK, tenant.User.Decide(approval, "approve", nil).Status)
+	require.Equal(t, "completed", endOf(t, tenant, path).Status)
+	rig.Until(t, arriveLimit, "there are no details", func() bool { return u.details(workflow) == "" })
+}

@@ -377,6 +377,8 @@ type MapAsked struct {
 	Failure *stepmachine.Error `json:"failure,omitempty"`
 	// Closed: the question was asked before, and has its answer.
 	Closed bool `json:"closed,omitempty"`
+	// Details say in words who can decide, where and until when; HoldDetails writes them.
+	Details string `json:"details,omitempty"`
 }
 
 // MapAskEnd ends the question of a step, where it has no decision.

@@ -105,11 +105,12 @@ func Summaries() []string {
 	return append(all, StepSummary(string(DecideRun)), StepSummary(string(HandOverRun)), StepSummary(string(AttemptDelivery)))
 }
 
-// A Hold says what a run waits for.
+// A Hold says what a run waits for, or the step of a Map.
 type Hold struct {
-	// Verb is "provider:verb", Risk its risk level.
-	Verb, Risk string
-	ApprovalID string
+	// Verb is "provider:verb", Risk its risk level. Step is the place of the step in the definition; ""
+	// for a run.
+	Verb, Risk, Step string
+	ApprovalID       string
 	// Who are the requirements, each in words.
 	Who   []string
 	Until time.Time
@@ -123,7 +124,11 @@ const whoMost = 5
 // HoldDetails returns in words who can decide, where and until when.
 func HoldDetails(h Hold) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**Waits for approval** of %s (risk %s).\n\n", h.Verb, h.Risk)
+	what, here := fmt.Sprintf("%s (risk %s)", h.Verb, h.Risk), "the signal "+SignalReject+", or Cancel, stops the call"
+	if h.Step != "" {
+		what, here = "the step "+h.Step, "Cancel ends the execution"
+	}
+	fmt.Fprintf(&b, "**Waits for approval** of %s.\n\n", what)
 	for _, who := range h.Who[:min(len(h.Who), whoMost)] {
 		b.WriteString("- Needed: " + who + ".\n")
 	}
@@ -132,7 +137,7 @@ func HoldDetails(h Hold) string {
 	}
 	fmt.Fprintf(&b, "- Where: %s/v1/approvals/%s (a user who is logged in adds /approve or /reject).\n", h.PublicURL, h.ApprovalID)
 	fmt.Fprintf(&b, "- Until: %s.\n", clock(h.Until))
-	b.WriteString("- Here: the signal " + SignalReject + ", or Cancel, stops the call. Nothing here approves it.")
+	b.WriteString("- Here: " + here + ". Nothing here approves it.")
 	return b.String()
 }
 

@@ -36,6 +36,15 @@ func TestHoldDetailsSayWhoWhereAndUntilWhen(t *testing.T) {
 	}
 }
 
+func TestHoldDetailsOfAStepSayWhereItIs(t *testing.T) {
+	t.Parallel()
+	text := flow.HoldDetails(flow.Hold{Step: "/steps/1", ApprovalID: "appr_1", Who: []string{"0 of 1 approvals are there, from: role owner"}, PublicURL: "https://runtime.example.com"})
+	for _, want := range []string{"the step /steps/1", "role owner", "https://runtime.example.com/v1/approvals/appr_1", "Cancel ends the execution"} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "signal")
+}
+
 func TestHoldDetailsOfManyRequirementsAreShort(t *testing.T) {
 	t.Parallel()
 	text := flow.HoldDetails(flow.Hold{Who: strings.Split(strings.Repeat("somebody,", 100), ",")[:100]})

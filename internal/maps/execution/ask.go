@@ -111,6 +111,7 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 	failpoint.Hit("before_map_ask", e.ID)
 	err = s.d.DB.ReadAndWrite(ctx, e.TenantID, read, func() (*db.Batch, error) {
 		if len(rows.Value) > 0 {
+			n.ID = rows.Value[0].ID
 			out.Closed = rows.Value[0].Status != string(governance.ApprovalPending)
 			return b, nil
 		}
@@ -137,6 +138,9 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 	if err != nil {
 		return out, fmt.Errorf("execution: ask: %w", err)
 	}
+	out.Details = flow.HoldDetails(flow.Hold{
+		Step: pathOf(in.Ask.Ref), ApprovalID: n.ID, Who: governance.Asking{Requirements: n.Requirements}.InWords(), Until: in.Ask.ExpiresAt, PublicURL: s.cfg.PublicURL,
+	})
 	return out, nil
 }
 
