@@ -213,7 +213,7 @@ func authorise(rt route, who auth.Principal) error {
 		return requireRole(rt.roles, who.Role)
 	}
 	if rt.permission != "" && !who.Has(rt.permission) {
-		return fault.Newf(fault.CodeInsufficientPermissions, "The API key lacks the permission %s.", rt.permission)
+		return fault.Newf(fault.CodeInsufficientPermissions, "The API key lacks the permission %s. Make a key that has it with POST /v1/api-keys.", rt.permission)
 	}
 	if rt.takes == takesTrigger && !mayTrigger(who) {
 		return fault.New(fault.CodeInsufficientPermissions, "A key that triggers Maps needs maps:trigger, actions:run or agents:message; with agent_id or allowed_origins it needs maps:trigger.")
