@@ -52,3 +52,7 @@ DELETE FROM model_calls WHERE tenant_id = @tenant_id AND execution = ANY (@execu
 -- The run of a call that an answer asks for.
 UPDATE model_calls SET runs = jsonb_build_object(@number::text, jsonb_build_object('verb', @verb::text, 'execution_id', @run::text)) || runs
  WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path AND attempt = @attempt AND turn = @turn;
+
+-- name: TaintMap :exec
+-- An execution that a step has started is tainted, so what started it is.
+UPDATE map_executions SET tainted = true WHERE tenant_id = @tenant_id AND id = @id AND NOT tainted;

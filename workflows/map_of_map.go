@@ -71,6 +71,7 @@ func (o *mapOfMap) drive(ctx workflow.Context, in flow.MapStart) (stepmachine.Ca
 		}
 		o.m.busy--
 	}
+	o.m.tainted = o.m.tainted || at.Tainted
 	return at.End, err
 }
 

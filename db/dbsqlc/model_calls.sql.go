@@ -390,3 +390,18 @@ func (q *Queries) NoteModelRun(ctx context.Context, db DBTX, arg NoteModelRunPar
 	)
 	return err
 }
+
+const TaintMap = `-- name: TaintMap :exec
+UPDATE map_executions SET tainted = true WHERE tenant_id = $1 AND id = $2 AND NOT tainted
+`
+
+type TaintMapParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// An execution that a step has started is tainted, so what started it is.
+func (q *Queries) TaintMap(ctx context.Context, db DBTX, arg TaintMapParams) error {
+	_, err := db.Exec(ctx, TaintMap, arg.TenantID, arg.ID)
+	return err
+}

@@ -106,3 +106,15 @@ func requireAlive(t *testing.T, s *rig.Stack, was *rig.Process) {
 	}
 	require.NotContains(t, was.Log(), "panic:", was.Name)
 }
+
+// Loops without steps make no call, and could compute for hours. They let a cancellation through, and end.
+func TestLoopsOfNothingAreCancelled(t *testing.T) {
+	t.Parallel()
+	s := stack(t, split)
+	tenant := newTenant(s)
+	path := startMap(t, tenant, publish(t, tenant, "Nothing", `[{"id":"a","type":"foreach","items":"${[range(10000)]}","mode":"parallel","concurrency":50,"steps":[
+		{"id":"b","type":"foreach","items":"${[range(10000)]}","mode":"parallel","concurrency":50,"steps":[]}]}]`), map[string]any{})
+	mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/cancel", nil), http.StatusOK)
+	require.Equal(t, "cancelled", endOf(t, tenant, path).Status)
+	requireAlive(t, s, s.Parts["worker"])
+}

@@ -79,13 +79,14 @@ func TestCallsOfAMapAreTaintedOnceItsModelHasReadAnAnswer(t *testing.T) {
 			sent   int
 			fails  bool
 		}{
-			"steps without a model":              {steps: looks + "," + makes, id: "made", sent: 1},
-			"a model that has read nothing":      {steps: marks, id: "quince", sent: 1},
-			"the answer to an earlier call":      {steps: weighs, id: "plum", sent: 1}, // the look
-			"a step before a model":              {steps: looks + "," + marks, id: "quince"},
-			"a step after a model that has read": {steps: weighs + "," + makes, id: "made", fails: true},
-			"a Map after a model that has read":  {steps: weighs + `,{"id":"in","type":"map","map_id":"INSIDE"}`, inside: makes, id: "made", fails: true},
-			"a model of a Map within another":    {steps: `{"id":"in","type":"map","map_id":"INSIDE"}`, inside: marks, id: "quince"},
+			"steps without a model":                   {steps: looks + "," + makes, id: "made", sent: 1},
+			"a model that has read nothing":           {steps: marks, id: "quince", sent: 1},
+			"the answer to an earlier call":           {steps: weighs, id: "plum", sent: 1}, // the look
+			"a step before a model":                   {steps: looks + "," + marks, id: "quince"},
+			"a step after a model that has read":      {steps: weighs + "," + makes, id: "made", fails: true},
+			"a Map after a model that has read":       {steps: weighs + `,{"id":"in","type":"map","map_id":"INSIDE"}`, inside: makes, id: "made", fails: true},
+			"a step after a Map whose model has read": {steps: `{"id":"in","type":"map","map_id":"INSIDE"},` + makes, inside: weighs, id: "made", fails: true},
+			"a model of a Map within another":         {steps: `{"id":"in","type":"map","map_id":"INSIDE"}`, inside: marks, id: "quince"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -330,6 +330,8 @@ type MapOfMap struct {
 	End  stepmachine.CallEnd `json:"end"`
 	// Waits is what it waits for; "" where it works.
 	Waits stepmachine.Waiting `json:"waits,omitempty"`
+	// Tainted: a model of it has read what others than the tenant wrote.
+	Tainted bool `json:"tainted,omitempty"`
 }
 
 // MapEvaluation asks for the value of an expression.

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/stepmachine/simulate"
 )
@@ -340,6 +342,34 @@ func TestStoredDataOfAnEventIsCheckedToBeAnObject(t *testing.T) {
 			if c.status == stepmachine.StatusFailed {
 				require.Equal(t, "EXPRESSION_RESULT", r.State.Ending.Error.Code)
 			}
+		})
+	}
+}
+
+// A loop can have iterations without a step. Each counts like one, so the loop lets others come to their
+// turn, and ends.
+func TestIterationsWithoutStepsCount(t *testing.T) {
+	t.Parallel()
+	for name, loop := range map[string]string{
+		"foreach":          `{"id":"a","type":"foreach","items":"${trigger_data.items}","steps":[]}`,
+		"foreach, at once": `{"id":"a","type":"foreach","items":"${trigger_data.items}","mode":"parallel","concurrency":50,"steps":[]}`,
+		"while":            `{"id":"a","type":"while","when":"${true}","max_iterations":1000,"steps":[]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := program(t, `{"limits":{"max_steps":800},"steps":[`+loop+`]}`)
+			items := `{"items":[` + strings.Repeat("1,", 4999) + `1]}`
+			s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(items))})
+			turns := 0
+			for ; s.Status == stepmachine.StatusRunning; turns++ {
+				require.LessOrEqual(t, len(commands), 1600, "what one turn does is bounded")
+				require.True(t, slices.ContainsFunc(commands, func(c stepmachine.Command) bool { return c == stepmachine.Continue{} }))
+				var err error
+				s, commands, err = stepmachine.Next(p, s, at(0), stepmachine.Continued{})
+				require.NoError(t, err)
+			}
+			require.Equal(t, mapdef.CodeStepsLimit, find[stepmachine.Finish](t, commands).Error.Code)
+			require.Equal(t, 1, turns)
 		})
 	}
 }

@@ -180,14 +180,31 @@ func (m *machine) goOn() bool {
 	if b == nil || b.Task != nil || b.Ended || b.givenUp() {
 		return true
 	}
-	if steps := m.p.lists[b.Path]; b.Pos < len(steps) {
+	steps := m.p.lists[b.Path]
+	switch {
+	case b.Pos < len(steps):
 		m.begun++
 		m.beginStep(b, &steps[b.Pos])
-	} else {
-		b.Ended = true
-		m.blockEnded(b.owner, b)
+	case len(steps) == 0 && m.s.Revision >= 2:
+		m.begun++
+		m.beginNothing(b)
+	default:
+		m.endBlock(b)
 	}
 	return true
+}
+
+// beginNothing ends a block without steps. It counts like a step: loops can have millions of them, and
+// would come to no end.
+func (m *machine) beginNothing(b *Block) {
+	if m.mayCount(b.Path) {
+		m.endBlock(b)
+	}
+}
+
+func (m *machine) endBlock(b *Block) {
+	b.Ended = true
+	m.blockEnded(b.owner, b)
 }
 
 // ready puts a block into the queue.

@@ -16,9 +16,7 @@ func (m *machine) beginStep(b *Block, step *mapdef.Step) {
 	b.Task = t
 	m.s.tasks[t.Key] = t
 	m.s.waiting.add(t, 1)
-	m.s.Steps++
-	if most := m.p.maxSteps(); m.s.Steps > most {
-		m.failMap(NewError(mapdef.CodeStepsLimit, "the execution has begun more steps than limits.max_steps allows").at(t.Path))
+	if !m.mayCount(t.Path) {
 		return
 	}
 	if m.s.Kept > MaxKept {
@@ -33,6 +31,17 @@ func (m *machine) beginStep(b *Block, step *mapdef.Step) {
 		return
 	}
 	m.evaluate(t, fieldSkipIf)
+}
+
+// mayCount counts a step that begins, and reports whether the execution may have so many. It fails where
+// not.
+func (m *machine) mayCount(path string) bool {
+	m.s.Steps++
+	if m.s.Steps <= m.p.maxSteps() {
+		return true
+	}
+	m.failMap(NewError(mapdef.CodeStepsLimit, "the execution has begun more steps than limits.max_steps allows").at(path))
+	return false
 }
 
 // DefaultMaxSteps is how many steps an execution may begin where its definition says nothing.

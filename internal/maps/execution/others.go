@@ -200,6 +200,11 @@ func (s *Service) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapO
 func (s *Service) other(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution, wait bool) (flow.MapOfMap, error) {
 	out := flow.MapOfMap{Private: flow.IsPrivate(), Child: child.ID, End: stepmachine.CallEnd{Ref: ref, Wrote: child.Wrote}}
 	end := &out.End
+	if out.Tainted = child.Tainted; out.Tainted && !e.Tainted {
+		if err := s.q.TaintMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.TaintMapParams{TenantID: e.TenantID, ID: e.ID}); err != nil {
+			return flow.MapOfMap{}, fmt.Errorf("execution: taint: %w", err)
+		}
+	}
 	switch {
 	case !wait:
 		// It is not known what it will do, so no retry starts it again.
