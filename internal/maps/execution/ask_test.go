@@ -36,6 +36,6 @@ func TestQuestionThatALostTaskHasWithdrawnIsDecidedByNobody(t *testing.T) {
 	for expired, decision := range map[bool]stepmachine.Decision{false: stepmachine.Reject, true: stepmachine.Expired} {
 		out, err := r.CloseAsk(t.Context(), flow.MapAskEnd{MapRef: in, Ref: ref, Expired: expired})
 		require.NoError(t, err)
-		require.Equal(t, decision, out.Decided.Decision)
+		require.Equal(t, decision, out.Decision)
 	}
 }
