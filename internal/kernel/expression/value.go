@@ -30,6 +30,7 @@ const (
 // members keep the order of the definition.
 type Value struct {
 	kind    Kind
+	faulty  bool   // it has an expression that cannot be read
 	literal string // of a Bool or a Number, as written
 	text    Template
 	items   []Value
@@ -49,7 +50,8 @@ type Problem struct {
 	Message string
 }
 
-// NewValue makes a value of a JSON tree. The value is of no use where there are problems.
+// NewValue makes a value of a JSON tree. Where there are problems the value only serves to find
+// more of them: a text with one is empty, and is no constant.
 func NewValue(n exactjson.Node) (Value, []Problem) {
 	var problems []Problem
 	v := newValue(n, "", &problems)
@@ -61,19 +63,24 @@ func newValue(n exactjson.Node, path string, problems *[]Problem) Value {
 	case exactjson.ObjectNode:
 		v := Value{kind: Object, members: make([]Member, 0, len(n.Members))}
 		for _, m := range n.Members {
-			v.members = append(v.members, Member{m.Name, newValue(m.Value, under(path, m.Name), problems)})
+			below := newValue(m.Value, under(path, m.Name), problems)
+			v.members, v.faulty = append(v.members, Member{m.Name, below}), v.faulty || below.faulty
 		}
 		return v
 	case exactjson.ArrayNode:
 		v := Value{kind: List, items: make([]Value, 0, len(n.Items))}
 		for i, item := range n.Items {
-			v.items = append(v.items, newValue(item, path+"/"+strconv.Itoa(i), problems))
+			below := newValue(item, path+"/"+strconv.Itoa(i), problems)
+			v.items, v.faulty = append(v.items, below), v.faulty || below.faulty
 		}
 		return v
 	case exactjson.TextNode:
 		text, errs := ParseTemplate(n.Text)
 		for _, err := range errs {
 			*problems = append(*problems, Problem{path, err.Offset, err.Message})
+		}
+		if len(errs) > 0 {
+			return Value{kind: Text, faulty: true}
 		}
 		return Value{kind: Text, text: text}
 	case exactjson.NumberNode:
@@ -99,6 +106,9 @@ func (v Value) Kind() Kind { return v.kind }
 
 // IsZero reports whether the definition has no such value.
 func (v Value) IsZero() bool { return v.kind == None }
+
+// Faulty reports whether the value has an expression that cannot be read.
+func (v Value) Faulty() bool { return v.faulty }
 
 // Template returns the text of a Text, and the empty template for other kinds.
 func (v Value) Template() Template { return v.text }
@@ -140,7 +150,7 @@ func (v Value) expressions(f func(*Expr)) {
 
 // Constant returns the value as JSON, and whether it has no expression in it.
 func (v Value) Constant() (json.RawMessage, bool) {
-	constant := v.kind != None
+	constant := v.kind != None && !v.faulty
 	v.expressions(func(*Expr) { constant = false })
 	if !constant {
 		return nil, false

@@ -183,14 +183,12 @@ func (f *faults) has(path, rule string) bool {
 	return last.Path == path && last.Rule == rule
 }
 
-// value reads a value and its expressions.
+// value reads a value and its expressions. A value with a fault is kept, else its place would look
+// empty to the checks that follow.
 func (b *builder) value(n node) expression.Value {
 	v, problems := expression.NewValue(n.Node)
 	for _, p := range problems {
 		b.addf(n.path+p.Path, ruleExpression, "%s (at byte %d of the text)", p.Message, p.Offset)
-	}
-	if len(problems) > 0 {
-		return expression.Value{}
 	}
 	b.count(n.path, v)
 	return v

@@ -15,9 +15,10 @@ import (
 )
 
 // literal checks the type of a value as far as it is constant. One expression can result in
-// anything; a text with an expression in it is a text.
+// anything; a text with an expression in it is a text. An expression that cannot be read has its
+// fault already, and may be meant as anything.
 func (c *checker) literal(v expression.Value, path string, want wanted) {
-	if v.Template().Single() != nil {
+	if v.Template().Single() != nil || v.Kind() == expression.Text && v.Faulty() {
 		return
 	}
 	text, plain := v.Template().Plain()
