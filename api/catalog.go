@@ -187,7 +187,7 @@ func (s *Server) suggest(ctx context.Context, c *wire.Call, text string, err err
 	for _, n := range near {
 		told.Suggestions = append(told.Suggestions, n.String())
 	}
-	told.Message += " Near names: " + strings.Join(told.Suggestions, ", ") + "."
+	told.Message += catalog.NearText(near)
 	return &told
 }
 

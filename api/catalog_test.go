@@ -204,7 +204,9 @@ func TestMalformedCatalogQueryIsRefused(t *testing.T) {
 	s.do(t, "runtime", http.MethodGet, one+"shop:nope?format=x", "").refused(t, http.StatusBadRequest, fault.CodeValidation)
 
 	s.do(t, "user", http.MethodGet, "/v1/runtime/actions/catalog", "").refused(t, http.StatusUnauthorized, fault.CodeUnauthenticated)
-	s.do(t, "agent", http.MethodGet, "/v1/runtime/actions/catalog", "").refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+	lacks := s.do(t, "agent", http.MethodGet, "/v1/runtime/actions/catalog", "")
+	lacks.refused(t, http.StatusForbidden, fault.CodeInsufficientPermissions)
+	require.Contains(t, lacks.body, "The API key lacks the permission actions:catalog. Make a key that has it with POST /v1/api-keys.")
 }
 
 func TestUnknownVerbIsAnsweredWithNearOnes(t *testing.T) {

@@ -29,9 +29,9 @@ type Maps interface {
 
 // Authoring checks definitions and stores them.
 type Authoring interface {
-	Validate(ctx context.Context, tenant uuid.UUID, source json.RawMessage) (authoring.Report, error)
-	Create(ctx context.Context, who actor.Actor, source json.RawMessage, publish bool) (authoring.Checked, error)
-	Replace(ctx context.Context, who actor.Actor, id uuid.UUID, source json.RawMessage, publish bool, expect fault.Expect[int32]) (authoring.Checked, error)
+	Validate(ctx context.Context, who authoring.Caller, source json.RawMessage) (authoring.Report, error)
+	Create(ctx context.Context, who authoring.Caller, source json.RawMessage, publish bool) (authoring.Checked, error)
+	Replace(ctx context.Context, who authoring.Caller, id uuid.UUID, source json.RawMessage, publish bool, expect fault.Expect[int32]) (authoring.Checked, error)
 	Publish(ctx context.Context, who actor.Actor, id uuid.UUID, number int32) (authoring.Checked, error)
 	Get(ctx context.Context, tenant, id uuid.UUID) (authoring.Checked, error)
 }
@@ -113,12 +113,16 @@ func mapInput(c *wire.Call) (source json.RawMessage, publish bool, err error) {
 	return source, yes != nil && *yes, err
 }
 
+func author(c *wire.Call) authoring.Caller {
+	return authoring.Caller{Actor: c.Actor, ReadsCatalog: c.ReadsCatalog}
+}
+
 func (s *Server) createMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	source, publish, err := mapInput(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	m, err := s.deps.Authoring.Create(ctx, c.Actor, source, publish)
+	m, err := s.deps.Authoring.Create(ctx, author(c), source, publish)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -133,7 +137,7 @@ func (s *Server) putMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	m, err := s.deps.Authoring.Replace(ctx, c.Actor, c.ID(), source, publish, wire.Expect(c, wire.VersionTag))
+	m, err := s.deps.Authoring.Replace(ctx, author(c), c.ID(), source, publish, wire.Expect(c, wire.VersionTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -194,7 +198,7 @@ func (s *Server) validateMap(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if len(faults) > 0 {
 		return wire.OK(mapReport{Errors: faults, Warnings: []mapdef.Fault{}}), nil
 	}
-	r, err := s.deps.Authoring.Validate(ctx, c.Actor.TenantID, source)
+	r, err := s.deps.Authoring.Validate(ctx, author(c), source)
 	if err != nil {
 		return wire.Reply{}, err
 	}

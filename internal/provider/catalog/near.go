@@ -55,6 +55,19 @@ func (c *Catalog) Near(ctx context.Context, tenant uuid.UUID, name verb.Name) ([
 	return out, nil
 }
 
+// NearText is the sentence of a refusal that names what Near returned. It begins with a space, and
+// is empty where there are no names.
+func NearText(near []verb.Name) string {
+	if len(near) == 0 {
+		return ""
+	}
+	names := make([]string, len(near))
+	for i, n := range near {
+		names[i] = n.String()
+	}
+	return " Near names: " + strings.Join(names, ", ") + "."
+}
+
 // alike reports whether two names with this distance may be meant for each other.
 func alike(distance int, a, b string) bool {
 	return distance*100 <= nearPercent*max(len(a), len(b))

@@ -83,11 +83,20 @@ type Checked struct {
 	Warnings []mapdef.Fault
 }
 
+// Caller is who has a definition checked.
+type Caller struct {
+	actor.Actor
+
+	// ReadsCatalog: the caller may list the verbs of the tenant. Faults name near ones only then.
+	// Get and Publish name none: their verbs were there once, so that no name is a slip.
+	ReadsCatalog bool
+}
+
 // Validate returns all that can be said about a definition, which it does not store. Tenants take
 // turns; SERVICE_UNAVAILABLE where none comes in time, or the check takes too long.
-func (s *Service) Validate(ctx context.Context, tenant uuid.UUID, source json.RawMessage) (r Report, err error) {
-	err = s.inTurn(ctx, tenant, func(ctx context.Context) error {
-		_, r, err = s.look(ctx, tenant, uuid.Nil, source)
+func (s *Service) Validate(ctx context.Context, who Caller, source json.RawMessage) (r Report, err error) {
+	err = s.inTurn(ctx, who.TenantID, func(ctx context.Context) error {
+		_, r, err = s.look(ctx, who, uuid.Nil, source)
 		return err
 	})
 	return r, err
@@ -95,32 +104,32 @@ func (s *Service) Validate(ctx context.Context, tenant uuid.UUID, source json.Ra
 
 // Create checks a definition and stores it as a Map, which it publishes where publish is set. It
 // refuses with INVALID_MAP, which names all faults, with QUOTA_EXCEEDED, and as Validate does.
-func (s *Service) Create(ctx context.Context, who actor.Actor, source json.RawMessage, publish bool) (c Checked, err error) {
+func (s *Service) Create(ctx context.Context, who Caller, source json.RawMessage, publish bool) (c Checked, err error) {
 	return s.store(ctx, who, uuid.Nil, source, func(ctx context.Context, d definition.Draft) (definition.Record, error) {
-		return s.d.Maps.Create(ctx, who, d, publish)
+		return s.d.Maps.Create(ctx, who.Actor, d, publish)
 	})
 }
 
 // Replace checks a definition and adds it to a Map as its newest version, which it publishes where
 // publish is set. It refuses with MAP_NOT_FOUND, with what expect returns, and as Create does.
 func (s *Service) Replace(
-	ctx context.Context, who actor.Actor, id uuid.UUID, source json.RawMessage, publish bool, expect fault.Expect[int32],
+	ctx context.Context, who Caller, id uuid.UUID, source json.RawMessage, publish bool, expect fault.Expect[int32],
 ) (c Checked, err error) {
 	if err := s.d.Maps.Exists(ctx, who.TenantID, id); err != nil {
 		return Checked{}, err // before its faults: a definition for a Map that is not there is not looked at
 	}
 	return s.store(ctx, who, id, source, func(ctx context.Context, d definition.Draft) (definition.Record, error) {
-		return s.d.Maps.Replace(ctx, who, id, d, publish, expect)
+		return s.d.Maps.Replace(ctx, who.Actor, id, d, publish, expect)
 	})
 }
 
 func (s *Service) store(
-	ctx context.Context, who actor.Actor, self uuid.UUID, source json.RawMessage, store func(context.Context, definition.Draft) (definition.Record, error),
+	ctx context.Context, who Caller, self uuid.UUID, source json.RawMessage, store func(context.Context, definition.Draft) (definition.Record, error),
 ) (c Checked, err error) {
 	var d *mapdef.Definition
 	var r Report
 	err = s.inTurn(ctx, who.TenantID, func(ctx context.Context) error {
-		d, r, err = s.look(ctx, who.TenantID, self, source)
+		d, r, err = s.look(ctx, who, self, source)
 		return err
 	})
 	switch {
@@ -141,7 +150,7 @@ func (s *Service) Publish(ctx context.Context, who actor.Actor, id uuid.UUID, nu
 	if err != nil {
 		return Checked{}, err
 	}
-	return s.store(ctx, who, id, v.Source, func(ctx context.Context, d definition.Draft) (definition.Record, error) {
+	return s.store(ctx, Caller{Actor: who}, id, v.Source, func(ctx context.Context, d definition.Draft) (definition.Record, error) {
 		return s.d.Maps.Publish(ctx, who, id, v.Number, d)
 	})
 }
@@ -155,7 +164,7 @@ func (s *Service) Get(ctx context.Context, tenant, id uuid.UUID) (Checked, error
 	}
 	c := Checked{Record: rec}
 	err = s.inTurn(ctx, tenant, func(ctx context.Context) error {
-		_, r, err := s.look(ctx, tenant, id, rec.Version.Source)
+		_, r, err := s.look(ctx, Caller{Actor: actor.Actor{TenantID: tenant}}, id, rec.Version.Source)
 		c.Warnings = slices.Concat(r.Errors, r.Warnings)
 		return err
 	})
@@ -189,19 +198,19 @@ func later(message string, cause error) error {
 
 // look reads a definition and finds all that can be said about it. The definition is of use only
 // where there are no errors.
-func (s *Service) look(ctx context.Context, tenant, self uuid.UUID, source json.RawMessage) (*mapdef.Definition, Report, error) {
+func (s *Service) look(ctx context.Context, who Caller, self uuid.UUID, source json.RawMessage) (*mapdef.Definition, Report, error) {
 	d, faults := mapdef.Read(source)
 	wrong, warnings := d.Check()
 	r := Report{Errors: append(faults, wrong...), Warnings: warnings}
-	starts, err := s.d.Maps.Check(ctx, tenant, self, d)
+	starts, err := s.d.Maps.Check(ctx, who.TenantID, self, d)
 	if err != nil {
 		return nil, r, err
 	}
 	r.Errors, r.Warnings, r.MapType = append(r.Errors, starts.Errors...), append(r.Warnings, starts.Warnings...), starts.MapType
-	if err := s.calls(ctx, tenant, d, &r); err != nil {
+	if err := s.calls(ctx, who, d, &r); err != nil {
 		return nil, r, err
 	}
-	if err := s.models(ctx, tenant, d, &r); err != nil {
+	if err := s.models(ctx, who.TenantID, d, &r); err != nil {
 		return nil, r, err
 	}
 	mapdef.Sort(r.Errors)

@@ -108,6 +108,9 @@ func (d *desk) tenant() actor.Actor {
 	return actor.Actor{Kind: actor.User, TenantID: id, ID: uuid.Must(uuid.NewV7()), Role: actor.RoleOwner, RequestID: "req", SourceAddr: "192.0.2.1"}
 }
 
+// author is the user of the tenant, who may read the catalog.
+func (d *desk) author() authoring.Caller { return authoring.Caller{Actor: d.who, ReadsCatalog: true} }
+
 func verbOf(name string, risk verb.Risk, schema string) verb.Definition {
 	return verb.Definition{Name: name, Domain: "commerce", Risk: risk, Operation: verb.Write, Idempotency: verb.IdempotencyNone, Schema: []byte(schema), Plan: []byte(`{}`)}
 }
@@ -159,15 +162,21 @@ func TestCallsAreCheckedAgainstTheCatalog(t *testing.T) {
 		step             string
 		errors, warnings []string
 	}{
-		"in order":                    {call("shop:refund", "{"+good+"}"), nil, nil},
-		"unknown verb":                {call("shop:refnud", "{}"), []string{"/steps/0/verb unknown_verb"}, nil},
-		"no arguments at all":         {`{"id":"s","type":"verb","verb":"shop:refund"}`, []string{"/steps/0/args/amount required", "/steps/0/args/order_id required"}, []string{"/steps/0 governance_block"}},
-		"argument missing":            {call("shop:refund", `{"order_id":"o"}`), []string{"/steps/0/args/amount required"}, []string{"/steps/0 governance_block"}},
-		"argument unknown":            {call("shop:refund", `{`+good+`,"amuont":1}`), []string{"/steps/0/args/amuont unknown_field"}, nil},
-		"argument of another type":    {call("shop:refund", `{"order_id":7,"amount":5}`), []string{"/steps/0/args/order_id type"}, nil},
-		"made by an expression":       {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":5}`), nil, nil},
-		"one of another type besides": {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":"5"}`), []string{"/steps/0/args/amount type"}, []string{"/steps/0 governance_block"}},
-		"unknown, by an expression":   {call("shop:refund", `{`+good+`,"amuont":"${trigger_data.x}"}`), []string{"/steps/0/args/amuont unknown_field"}, nil},
+		"in order":                     {call("shop:refund", "{"+good+"}"), nil, nil},
+		"unknown verb":                 {call("shop:refnud", "{}"), []string{"/steps/0/verb unknown_verb"}, nil},
+		"no arguments at all":          {`{"id":"s","type":"verb","verb":"shop:refund"}`, []string{"/steps/0/args/amount required", "/steps/0/args/order_id required"}, []string{"/steps/0 governance_block"}},
+		"argument missing":             {call("shop:refund", `{"order_id":"o"}`), []string{"/steps/0/args/amount required"}, []string{"/steps/0 governance_block"}},
+		"argument unknown":             {call("shop:refund", `{`+good+`,"amuont":1}`), []string{"/steps/0/args/amuont unknown_field"}, nil},
+		"argument of another type":     {call("shop:refund", `{"order_id":7,"amount":5}`), []string{"/steps/0/args/order_id type"}, nil},
+		"made by an expression":        {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":5}`), nil, nil},
+		"one of another type besides":  {call("shop:refund", `{"order_id":"${trigger_data.id}","amount":"5"}`), []string{"/steps/0/args/amount type"}, []string{"/steps/0 governance_block"}},
+		"expression with a fault":      {call("shop:refund", `{"order_id":"${steps.a.outputs.id}","amount":5}`), []string{"/steps/0/args/order_id expression"}, nil},
+		"expression never closed":      {call("shop:refund", `{"order_id":"${trigger_data.id","amount":"5"}`), []string{"/steps/0/args/amount type", "/steps/0/args/order_id expression"}, []string{"/steps/0 governance_block"}},
+		"one fault, one missing":       {call("shop:refund", `{"order_id":"${"}`), []string{"/steps/0/args/amount required", "/steps/0/args/order_id expression"}, []string{"/steps/0 governance_block"}},
+		"all by one with a fault":      {call("shop:refund", `"${trigger_data"`), []string{"/steps/0/args expression"}, []string{"/steps/0 governance_block"}},
+		"fault within a list":          {call("shop:refund", `{`+good+`,"lines":[{"id":"${"},{}]}`), []string{"/steps/0/args/lines/0/id expression", "/steps/0/args/lines/1/id required"}, nil},
+		"unknown, by one with a fault": {call("shop:refund", `{`+good+`,"amuont":"${"}`), []string{"/steps/0/args/amuont expression", "/steps/0/args/amuont unknown_field"}, nil},
+		"unknown, by an expression":    {call("shop:refund", `{`+good+`,"amuont":"${trigger_data.x}"}`), []string{"/steps/0/args/amuont unknown_field"}, nil},
 		"retry of a sent write": {
 			`{"id":"s","type":"verb","verb":"shop:refund","args":{` + good + `},"retry":{"max_attempts":2,"retry_on":["RATE_LIMITED","PROVIDER_TIMEOUT"]}}`,
 			[]string{"/steps/0/retry/retry_on/1 retry"},
@@ -185,20 +194,63 @@ func TestCallsAreCheckedAgainstTheCatalog(t *testing.T) {
 		"within a block":               {`{"id":"b","type":"switch","cases":[{"when":"${true}","steps":[` + call("shop:none", "{}") + `]}]}`, []string{"/steps/0/cases/0/steps/0/verb unknown_verb"}, nil},
 		"a form that is wrong as well": {`{"id":"s","type":"verb","verb":"shop:none","args":{},"surely":1}`, []string{"/steps/0/surely unknown_field", "/steps/0/verb unknown_verb"}, nil},
 	} {
-		r, err := d.Validate(t.Context(), d.who.TenantID, source(c.step))
+		r, err := d.Validate(t.Context(), d.author(), source(c.step))
 		require.NoError(t, err, name)
 		require.ElementsMatch(t, c.errors, said(r.Errors), "%s: %v", name, r.Errors)
 		require.ElementsMatch(t, c.warnings, said(r.Warnings), "%s: %v", name, r.Warnings)
 	}
-	r, err := d.Validate(t.Context(), d.who.TenantID, source(call("shop:refund", `{"order_id":"o","amount":501}`)))
+	r, err := d.Validate(t.Context(), d.author(), source(call("shop:refund", `{"order_id":"o","amount":501}`)))
 	require.NoError(t, err)
 	require.Contains(t, r.Warnings[0].Message, "would block", "the arguments are known")
-	r, err = d.Validate(t.Context(), d.who.TenantID, source(call("shop:refund", `{"order_id":"o","amount":"${trigger_data.amount}"}`)))
+	r, err = d.Validate(t.Context(), d.author(), source(call("shop:refund", `{"order_id":"o","amount":"${trigger_data.amount}"}`)))
 	require.NoError(t, err)
 	require.Contains(t, r.Warnings[0].Message, "may block")
-	r, err = d.Validate(t.Context(), d.tenant().TenantID, source(call("shop:get_order", `{}`)))
+	r, err = d.Validate(t.Context(), authoring.Caller{Actor: d.tenant(), ReadsCatalog: true}, source(call("shop:get_order", `{}`)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"/steps/0/verb unknown_verb"}, said(r.Errors), "another tenant has no such verb")
+}
+
+func TestUnknownVerbOfAMapIsToldNearNames(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const plain = "must be a verb of the catalog. GET /v1/runtime/actions/catalog lists the verbs that it has."
+	said := func(who authoring.Caller, steps ...string) (list []string, trips int64) {
+		before := d.trips.n.Load()
+		r, err := d.Validate(t.Context(), who, source(steps...))
+		require.NoError(t, err)
+		for _, f := range r.Errors {
+			require.Equal(t, "unknown_verb", f.Rule)
+			list = append(list, f.Message)
+		}
+		return list, d.trips.n.Load() - before
+	}
+	step := func(id, name string) string {
+		return fmt.Sprintf(`{"id":%q,"type":"verb","verb":%q,"args":{}}`, id, name)
+	}
+	typo := step("a", "shop:get_ordr")
+	list, _ := said(d.author(), typo)
+	require.Equal(t, []string{plain + " Near names: shop:get_order."}, list)
+	list, _ = said(d.author(), step("a", "elsewhere:nothing_alike"))
+	require.Equal(t, []string{plain}, list)
+	list, blind := said(authoring.Caller{Actor: d.who}, typo)
+	require.Equal(t, []string{plain}, list, "the key may not read the catalog")
+
+	_, err := d.Create(t.Context(), d.author(), source(typo), false)
+	require.True(t, fault.HasCode(err, fault.CodeInvalidMap), "%v", err)
+	details := fault.As(err).Details
+	require.Len(t, details, 1)
+	require.Equal(t, fault.Detail{Path: "/steps/0/verb", Rule: "unknown_verb", Message: plain + " Near names: shop:get_order."}, details[0])
+
+	var steps []string
+	for i := range 20 {
+		steps = append(steps, step(fmt.Sprintf("s%d", i), fmt.Sprintf("shop:get_order%d", i/2)))
+	}
+	list, trips := said(d.author(), steps...)
+	require.Len(t, list, 20)
+	for i, message := range list {
+		require.Equal(t, i < 6, strings.Contains(message, "Near names: shop:get_order."), "only of the first three names: %d %s", i, message)
+	}
+	require.EqualValues(t, 3, trips-blind)
 }
 
 // A definition of 200 calls of as many verbs takes as few round trips as one call.
@@ -225,7 +277,7 @@ func TestDefinitionOfManyCallsCostsFewTrips(t *testing.T) {
 		what  string
 	}{{5, "the Maps in two, the verbs, their schemas and the policies in one each"}, {3, "schemas and policies are in memory"}} {
 		before := d.trips.n.Load()
-		r, err := d.Validate(t.Context(), d.who.TenantID, source(steps...))
+		r, err := d.Validate(t.Context(), d.author(), source(steps...))
 		require.NoError(t, err)
 		require.Empty(t, r.Errors)
 		require.Equal(t, []string{"/steps/7 governance_hold"}, said(r.Warnings))
@@ -243,7 +295,7 @@ func draft(t *testing.T, text json.RawMessage) definition.Draft {
 func TestMapWhoseVerbIsGoneIsWarnedOfAndNotPublished(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	c, err := d.Create(t.Context(), d.who, source(call("shop:refund", `{"order_id":"o","amount":5}`)), false)
+	c, err := d.Create(t.Context(), d.author(), source(call("shop:refund", `{"order_id":"o","amount":5}`)), false)
 	require.NoError(t, err)
 	require.Empty(t, c.Warnings)
 	require.NoError(t, d.catalog.DeleteProvider(t.Context(), d.who, "shop", nil))
@@ -254,7 +306,7 @@ func TestMapWhoseVerbIsGoneIsWarnedOfAndNotPublished(t *testing.T) {
 	require.True(t, fault.HasCode(err, fault.CodeInvalidMap), "%v", err)
 	_, err = d.Publish(t.Context(), d.who, c.ID, 2)
 	require.True(t, fault.HasCode(err, fault.CodeMapNotFound), "%v", err)
-	_, err = d.Replace(t.Context(), d.who, uuid.New(), json.RawMessage("{}"), false, nil)
+	_, err = d.Replace(t.Context(), d.author(), uuid.New(), json.RawMessage("{}"), false, nil)
 	require.True(t, fault.HasCode(err, fault.CodeMapNotFound), "before its faults: %v", err)
 }
 
@@ -265,7 +317,7 @@ func TestLongNamesOfArgumentsCostLittle(t *testing.T) {
 	name := strings.Repeat("n", 100_000)
 	source := fmt.Sprintf(`{"schema_version":"1","name":"x","steps":[{"id":"a","type":"verb","verb":"shop:refund",
 		"args":{"order_id":"${trigger_data.id}","amount":1,%q:[%s"${trigger_data.x}"]}}]}`, name, strings.Repeat("0,", 60_000))
-	r, err := d.Validate(t.Context(), d.who.TenantID, []byte(source))
+	r, err := d.Validate(t.Context(), d.author(), []byte(source))
 	require.NoError(t, err, "it is checked in time")
 	require.NotEmpty(t, r.Errors, "the verb has no such argument")
 	for _, f := range r.Errors {

@@ -112,7 +112,8 @@ func compile(raw json.RawMessage) *schema {
 
 // calls checks the calls of a definition. It reads all verbs and the version of the policies in
 // one round trip, the schemas that were not read before in one, and new policies in one.
-func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definition, r *Report) error {
+func (s *Service) calls(ctx context.Context, who Caller, d *mapdef.Definition, r *Report) error {
+	tenant := who.TenantID
 	list, tools := callsOf(d), toolsOf(d)
 	if len(list)+len(tools) == 0 {
 		return nil
@@ -148,13 +149,14 @@ func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definit
 	var stop func()
 	j.ctx, stop = context.WithTimeout(ctx, judgeTime)
 	defer stop()
+	near := neighbours{catalog: s.d.Catalog, who: who}
 	for _, c := range list {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
 		seen, known := verbs[c.name]
 		if !known {
-			r.Errors = append(r.Errors, mapdef.Fault{Path: c.at + "/verb", Rule: ruleUnknownVerb, Message: "must be a verb of the catalog"})
+			r.Errors = append(r.Errors, mapdef.Fault{Path: c.at + "/verb", Rule: ruleUnknownVerb, Message: unknownVerb + near.text(ctx, c.name)})
 			continue
 		}
 		r.Warnings = append(r.Warnings, c.unavailable(seen)...)
@@ -169,6 +171,38 @@ func (s *Service) calls(ctx context.Context, tenant uuid.UUID, d *mapdef.Definit
 		}
 	}
 	return nil
+}
+
+// unknownVerb is what a fault says of a verb that the catalog does not have.
+const unknownVerb = "must be a verb of the catalog. GET /v1/runtime/actions/catalog lists the verbs that it has."
+
+// mostNear is for how many unknown verbs of a definition near names are looked up: each costs a
+// round trip, and a definition can have hundreds.
+const mostNear = 3
+
+// neighbours finds the near names of the first unknown verbs of a definition.
+type neighbours struct {
+	catalog *catalog.Catalog
+	who     Caller
+	found   map[verb.Name]string
+}
+
+// text names verbs that may be meant by an unknown one. It is empty where there are none, and where
+// the caller may not read the catalog.
+func (n *neighbours) text(ctx context.Context, name verb.Name) string {
+	text, looked := n.found[name]
+	if looked || !n.who.ReadsCatalog || len(n.found) == mostNear {
+		return text
+	}
+	near, err := n.catalog.Near(ctx, n.who.TenantID, name)
+	if err == nil { // else the fault stands without names
+		text = catalog.NearText(near)
+	}
+	if n.found == nil {
+		n.found = map[verb.Name]string{}
+	}
+	n.found[name] = text
+	return text
 }
 
 // load returns the compiled schemas of the verbs by their hashes. One that an import replaced in

@@ -21,7 +21,7 @@ func TestCallOfAQuarantinedVerbIsWarnedOf(t *testing.T) {
 	_, _, err := d.policies.Create(t.Context(), d.who, policy.Draft{Name: "Ask", Matchers: []governance.Matcher{{Type: governance.MatchVerb, Value: "shop:get_order"}}, Action: "require_approval"})
 	require.NoError(t, err)
 	warned := func() []string {
-		r, err := d.Validate(t.Context(), d.who.TenantID, source(call("shop:get_order", `{}`)))
+		r, err := d.Validate(t.Context(), d.author(), source(call("shop:get_order", `{}`)))
 		require.NoError(t, err)
 		require.Empty(t, r.Errors)
 		return said(r.Warnings)
@@ -53,7 +53,7 @@ func TestCallsThatPoliciesTakeTooLongForAreWarnedOfOnce(t *testing.T) {
 	for i := range 100 {
 		steps = append(steps, fmt.Sprintf(`{"id":"s%d","type":"verb","verb":"shop:refund","args":{"amount":5,"order_id":%q}}`, i, strings.Repeat("a", 2000)))
 	}
-	r, err := d.Validate(t.Context(), d.who.TenantID, source(steps...))
+	r, err := d.Validate(t.Context(), d.author(), source(steps...))
 	require.NoError(t, err)
 	require.Empty(t, r.Errors)
 	require.Len(t, r.Warnings, 1)
