@@ -127,7 +127,7 @@ func (s *Server) getExecutionGraph(ctx context.Context, c *wire.Call) (wire.Repl
 	return wire.Reply{}, drawMap(c, d, states, format, hex.EncodeToString(content.Sum(nil)))
 }
 
-// graphState returns the colour of a step: one that was given up has none, as if it had not begun.
+// graphState returns the colour of a step.
 func graphState(status stepmachine.StepStatus, waits *stepmachine.WaitsFor, step string) mapgraph.State {
 	switch status {
 	case stepmachine.StepRunning:
@@ -143,6 +143,8 @@ func graphState(status stepmachine.StepStatus, waits *stepmachine.WaitsFor, step
 		return mapgraph.Failed
 	case stepmachine.StepSkipped:
 		return mapgraph.Skipped
+	case stepmachine.StepCancelled:
+		return mapgraph.Cancelled
 	default:
 		return ""
 	}

@@ -22,6 +22,7 @@ const (
 	Completed       State = "completed"
 	Failed          State = "failed"
 	Skipped         State = "skipped"
+	Cancelled       State = "cancelled" // begun and given up
 )
 
 // colours are of a state: fill and border.
@@ -29,7 +30,7 @@ type colours struct{ fill, stroke string }
 
 // states returns the states that have a colour, in a fixed order.
 func states() []State {
-	return []State{Running, Waiting, PendingApproval, Completed, Failed, Skipped}
+	return []State{Running, Waiting, PendingApproval, Completed, Failed, Skipped, Cancelled}
 }
 
 func (s State) colours() (colours, bool) {
@@ -46,6 +47,8 @@ func (s State) colours() (colours, bool) {
 		return colours{"#fee2e2", "#b91c1c"}, true
 	case Skipped:
 		return colours{"#f3f4f6", "#6b7280"}, true
+	case Cancelled:
+		return colours{"#f3e8ff", "#7e22ce"}, true
 	default:
 		return colours{"#ffffff", "#374151"}, false
 	}

@@ -35,7 +35,7 @@ func TestGraphOfARefundIsAsDrawn(t *testing.T) {
 	var tc struct{ Map json.RawMessage }
 	require.NoError(t, json.Unmarshal(raw, &tc))
 	d := read(t, tc.Map)
-	states := map[string]mapgraph.State{"order": mapgraph.Completed, "amount": mapgraph.Running, "ask": mapgraph.PendingApproval, "pay": "no state"}
+	states := map[string]mapgraph.State{"order": mapgraph.Completed, "amount": mapgraph.Running, "ask": mapgraph.PendingApproval, "pay": "no state", "tell": mapgraph.Cancelled}
 	for name, got := range map[string]string{
 		"refund.mmd": mapgraph.Mermaid(d, nil), "refund.svg": string(mapgraph.SVG(d, nil)),
 		"refund-coloured.mmd": mapgraph.Mermaid(d, states), "refund-coloured.svg": string(mapgraph.SVG(d, states)),
