@@ -389,7 +389,10 @@ func TestHeldStepIsJudgedAgainForItsCustomer(t *testing.T) {
 				})
 				a = tenant.User.Do(http.MethodPatch, "/v1/customers/ann", map[string]any{"metadata": map[string]any{"plan": plan}})
 				require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
-				decide(t, tenant.User, waiting[0].ID, "approve", nil)
+				// The step may be judged again before the decision counts. Then nobody is asked any more.
+				if a = tenant.User.Decide(waiting[0].ID, "approve", nil); plan == "gold" || a.Status != http.StatusConflict {
+					require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+				}
 				end := ended(t, tenant, "/v1/executions/"+e.ExecutionID)
 				require.Equal(t, plan == "gold", end.Status == "completed")
 				require.Equal(t, want, b.calls())
