@@ -24,14 +24,17 @@ SELECT m.step, array_agg(DISTINCT m.status)::text[] AS statuses FROM map_steps m
 SELECT status, waiting_for, attempt, finished_at FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: MapStepInputs :many
--- The inputs of the steps at these paths, and then those of these steps in all their iterations, the
--- last ones first, and how many there are of at most @most. It reads none beyond @bytes.
-SELECT i.path, i.step, i.input::text AS input, i.found
-  FROM (SELECT l.*, count(*) OVER () AS found,
-               sum(octet_length(l.input)) OVER (ORDER BY l.named DESC, l.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
-          FROM (SELECT m.path, m.step, m.input, m.seq, m.path = ANY (@paths::text[]) AS named FROM map_steps m
-                 WHERE m.tenant_id = @tenant_id AND m.execution = @execution AND m.input IS NOT NULL
-                   AND (m.path = ANY (@paths::text[]) OR m.step = ANY (@steps::text[]))
-                 ORDER BY named DESC, m.seq DESC LIMIT @most) l) i
- WHERE coalesce(i.above, 0) < @bytes::bigint
- ORDER BY i.named DESC, i.seq DESC;
+-- The inputs of the steps at these paths, and then those of these steps in their iterations, the last
+-- @most of each step and the last ones first, and how many these are. It reads none beyond @bytes.
+SELECT k.path, k.step, m.input::text AS input, k.found
+  FROM (SELECT s.*, count(*) OVER () AS found,
+               sum(s.size) OVER (ORDER BY s.named DESC, s.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM (SELECT o.path, o.step, o.seq, octet_length(o.input) AS size, o.path = ANY (@paths::text[]) AS named,
+                       row_number() OVER (PARTITION BY o.step ORDER BY o.seq DESC) AS nth
+                  FROM map_steps o
+                 WHERE o.tenant_id = @tenant_id AND o.execution = @execution AND o.input IS NOT NULL
+                   AND (o.path = ANY (@paths::text[]) OR o.step = ANY (@steps::text[]))) s
+         WHERE s.nth <= @most::int) k
+  JOIN map_steps m ON m.tenant_id = @tenant_id AND m.execution = @execution AND m.path = k.path
+ WHERE coalesce(k.above, 0) < @bytes::bigint
+ ORDER BY k.named DESC, k.seq DESC;

@@ -128,15 +128,18 @@ func (q *Queries) MapStanding(ctx context.Context, db DBTX, arg MapStandingParam
 }
 
 const MapStepInputs = `-- name: MapStepInputs :many
-SELECT i.path, i.step, i.input::text AS input, i.found
-  FROM (SELECT l.path, l.step, l.input, l.seq, l.named, count(*) OVER () AS found,
-               sum(octet_length(l.input)) OVER (ORDER BY l.named DESC, l.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
-          FROM (SELECT m.path, m.step, m.input, m.seq, m.path = ANY ($1::text[]) AS named FROM map_steps m
-                 WHERE m.tenant_id = $2 AND m.execution = $3 AND m.input IS NOT NULL
-                   AND (m.path = ANY ($1::text[]) OR m.step = ANY ($4::text[]))
-                 ORDER BY named DESC, m.seq DESC LIMIT $5) l) i
- WHERE coalesce(i.above, 0) < $6::bigint
- ORDER BY i.named DESC, i.seq DESC
+SELECT k.path, k.step, m.input::text AS input, k.found
+  FROM (SELECT s.path, s.step, s.seq, s.size, s.named, s.nth, count(*) OVER () AS found,
+               sum(s.size) OVER (ORDER BY s.named DESC, s.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS above
+          FROM (SELECT o.path, o.step, o.seq, octet_length(o.input) AS size, o.path = ANY ($1::text[]) AS named,
+                       row_number() OVER (PARTITION BY o.step ORDER BY o.seq DESC) AS nth
+                  FROM map_steps o
+                 WHERE o.tenant_id = $2 AND o.execution = $3 AND o.input IS NOT NULL
+                   AND (o.path = ANY ($1::text[]) OR o.step = ANY ($4::text[]))) s
+         WHERE s.nth <= $5::int) k
+  JOIN map_steps m ON m.tenant_id = $2 AND m.execution = $3 AND m.path = k.path
+ WHERE coalesce(k.above, 0) < $6::bigint
+ ORDER BY k.named DESC, k.seq DESC
 `
 
 type MapStepInputsParams struct {
@@ -155,8 +158,8 @@ type MapStepInputsRow struct {
 	Found int64
 }
 
-// The inputs of the steps at these paths, and then those of these steps in all their iterations, the
-// last ones first, and how many there are of at most @most. It reads none beyond @bytes.
+// The inputs of the steps at these paths, and then those of these steps in their iterations, the last
+// @most of each step and the last ones first, and how many these are. It reads none beyond @bytes.
 func (q *Queries) MapStepInputs(ctx context.Context, db DBTX, arg MapStepInputsParams) ([]MapStepInputsRow, error) {
 	rows, err := db.Query(ctx, MapStepInputs,
 		arg.Paths,

@@ -325,6 +325,24 @@ func TestEditOfARetryForTooManyIterationsIsRefused(t *testing.T) {
 	require.Contains(t, string(refused.Error.Details), "more than 100 iterations")
 }
 
+// Iterations are counted for each edited step.
+func TestEditsOfARetryForFewIterationsEachAreTaken(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(sharedDev().For(t))
+	items := []any{}
+	for len(items) < 58 {
+		items = append(items, map[string]any{"id": "fits"})
+	}
+	items = append(items, map[string]any{"id": "last"}, map[string]any{"id": "last"})
+	trigger := publish(t, tenant, "Loops of two steps", `[{"id":"each","type":"foreach","mode":"parallel","items":"${trigger_data.items}","steps":[
+		{"id":"seen","type":"validate","value":"${item}","schema":{"properties":{"id":{"enum":["fits","last"]}}}},
+		{"id":"check","type":"validate","value":"${item}","schema":{"properties":{"id":{"enum":["fits"]}}}}]}]`)
+	path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"items": items}})
+	both := map[string]any{"from_step": "each", "edits": map[string]any{"seen": map[string]any{"id": "fits"}, "check": map[string]any{"id": "fits"}}}
+	a := tenant.User.Do(http.MethodPost, path+"/retry", both, "Prefer: wait=60")
+	mapExecutionOf(t, a, http.StatusOK)
+}
+
 // What the edited steps got is in memory together while the edits are judged.
 func TestEditOfARetryOfTooLargeInputsIsRefused(t *testing.T) {
 	t.Parallel()

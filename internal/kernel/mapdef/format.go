@@ -70,7 +70,7 @@ func definitionFields() []field {
 		steps("on_failure", "Runs once when the Map has failed and compensation is done. The root `failure` is the error. The Map ends failed nevertheless."),
 		object("limits", "Bounds of one execution.",
 			duration("max_duration", "How long the execution may last, waits included."),
-			whole("max_steps", maxMax, "How many steps may run, each iteration counted."),
+			whole("max_steps", maxMax, "How many steps may run, each iteration counted. A block without steps counts as one. `on_failure` may run as many again, and 1,000 at least."),
 			whole("max_actions", maxMax, "How many calls of verbs may be sent."),
 		),
 		object("concurrency", "How many executions with the same key run at a time.",

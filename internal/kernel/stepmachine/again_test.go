@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/simulate"
 )
 
 // calls lets the execution go on to its end, and returns the calls that it makes. The first call of each
@@ -320,4 +322,20 @@ steps:
 	failed.Ref = last.Ref
 	find[stepmachine.Finish](t, x.next(at(80), stepmachine.VerbEnded{CallEnd: failed}))
 	require.Equal(t, call.Ref, find[stepmachine.StartVerb](t, x.next(at(90), stepmachine.Again{FromStep: "first"})).Ref)
+}
+
+func TestExecutionThatUsedUpItsStepsIsNotTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	c := fromYAML(t, `
+limits: {max_steps: 3}
+steps:
+  - {id: each, type: while, when: "${true}", max_iterations: 1000, steps: [{id: v, type: transform, expr: "${index}"}]}
+`)
+	r := run(t, c, simulate.Options{})
+	require.Equal(t, "STEPS_LIMIT", r.State.Ending.Error.Code)
+	d, faults := mapdef.Read(c.Map)
+	require.Empty(t, faults)
+	p, err := stepmachine.Compile(d)
+	require.NoError(t, err)
+	require.ErrorContains(t, stepmachine.CanGoOn(p, r.State, stepmachine.Again{}), "CONFLICT: The execution has used up")
 }

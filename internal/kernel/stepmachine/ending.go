@@ -38,6 +38,8 @@ type Ending struct {
 	NotUndone     []NotUndone `json:"not_undone,omitempty"`
 	MoreNotUndone int         `json:"more_not_undone,omitempty"`
 
+	// Began is how many steps of on_failure have begun.
+	Began int `json:"began,omitempty"`
 	// HandlerDone: on_failure has run, and HandlerError is why it failed.
 	HandlerDone  bool   `json:"handler_done,omitempty"`
 	HandlerError *Error `json:"handler_error,omitempty"`

@@ -194,8 +194,8 @@ func (m *machine) goOn() bool {
 	return true
 }
 
-// beginNothing ends a block without steps. It counts like a step: loops can have millions of them, and
-// would come to no end.
+// beginNothing ends a block without steps. Each such block counts like a step: loops can have millions of
+// them, and would come to no end.
 func (m *machine) beginNothing(b *Block) {
 	if m.mayCount(b.Path) {
 		m.endBlock(b)

@@ -10,7 +10,8 @@ import (
 
 // After Again, a part of the tree can begin again. What it has changed stays: a step that has done so is
 // not run again where its result is known. Of the iterations of a loop that are over nothing is kept.
-// They run again, and each call has the number that it had, so that it is the same run.
+// They run again, and each call has the number that it had, so that it is the same run. Reads are made under
+// all their numbers again, from the first on.
 
 // Redone is a block of a part that begins again.
 type Redone struct {

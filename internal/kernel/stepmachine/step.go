@@ -19,7 +19,7 @@ func (m *machine) beginStep(b *Block, step *mapdef.Step) {
 	if !m.mayCount(t.Path) {
 		return
 	}
-	if m.s.Kept > MaxKept {
+	if m.s.Kept > m.mostKept() {
 		m.failMap(NewError(mapdef.CodeStorageLimit, "the values of the steps so far have more than 256 MiB").at(t.Path))
 		return
 	}
@@ -36,13 +36,40 @@ func (m *machine) beginStep(b *Block, step *mapdef.Step) {
 // mayCount counts a step that begins, and reports whether the execution may have so many. It fails where
 // not.
 func (m *machine) mayCount(path string) bool {
-	m.s.Steps++
-	if m.s.Steps <= m.p.maxSteps() {
+	begun, most := &m.s.Steps, m.p.maxSteps()
+	if m.afterFailure() {
+		begun, most = &m.s.Ending.Began, max(most, StepsAfterFailure)
+	}
+	*begun++
+	if *begun <= most {
 		return true
 	}
 	m.failMap(NewError(mapdef.CodeStepsLimit, "the execution has begun more steps than limits.max_steps allows").at(path))
 	return false
 }
+
+// StepsAfterFailure is how many steps on_failure may begin at least, and KeptAfterFailure how many bytes
+// of values it may have the caller keep beyond MaxKept. An execution that failed because it has used up
+// what it may use can still tell people.
+const (
+	StepsAfterFailure = 1000
+	KeptAfterFailure  = 16 << 20
+)
+
+// afterFailure reports whether on_failure runs, with bounds of its own.
+func (m *machine) afterFailure() bool {
+	return m.s.Revision >= 2 && m.s.Ending != nil && m.s.Ending.Phase == endOnFailure
+}
+
+func (m *machine) mostKept() int64 {
+	if m.afterFailure() {
+		return MaxKept + KeptAfterFailure
+	}
+	return MaxKept
+}
+
+// usedUp reports whether the execution may begin no further step.
+func (p *Program) usedUp(s *State) bool { return s.Steps > p.maxSteps() || s.Kept > MaxKept }
 
 // DefaultMaxSteps is how many steps an execution may begin where its definition says nothing.
 const DefaultMaxSteps = 1_000_000

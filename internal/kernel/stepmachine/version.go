@@ -20,8 +20,8 @@ const Version = 1
 //
 //	1: the data of emit and the payload of an approval are objects, correlate is not empty, and a
 //	   signal is not given to another Map that waits for one of its own.
-//	2: no numbers are kept of calls that have read within an iteration, and an iteration without steps
-//	   counts like a step.
+//	2: no numbers are kept of calls that have read within an iteration, a block without steps counts like
+//	   a step, on_failure has bounds of its own, and nothing that has used up its bounds goes on.
 const Revision = 2
 
 // strict reports whether the execution has the rules of revision 1.

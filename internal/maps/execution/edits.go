@@ -76,7 +76,7 @@ func (d *editing) restored(ctx context.Context, key *datakey.Key) (map[string]js
 func (b *inputsBefore) restore(input json.RawMessage) (edit json.RawMessage, details []fault.Detail, err error) {
 	if b.more {
 		// An edit that leaves out what one of those has masked would silently lose it.
-		return input, []fault.Detail{{Rule: "masked", Message: fmt.Sprintf("may be for any of more than %d iterations, which is too many to see whether it leaves out a masked value. Begin from a step around the loop, or edit what the loop gets", mostBefore)}}, nil
+		return input, []fault.Detail{{Rule: "masked", Message: fmt.Sprintf("may be for any of more than %d iterations, which is too many to see whether it leaves out a masked value. Edit what the loop gets instead", mostBefore)}}, nil
 	}
 	none := json.RawMessage("null")
 	edit, places, err := redact.Restore(none, none, input)
@@ -138,7 +138,7 @@ func (d *editing) before(ctx context.Context, key *datakey.Key) (map[string]*inp
 			find.Steps = append(find.Steps, id)
 		}
 	}
-	find.Most, find.Bytes = int32(len(find.Paths)+mostBefore+1), mostBytesBefore
+	find.Most, find.Bytes = mostBefore+1, mostBytesBefore
 	rows, err := d.s.q.MapStepInputs(ctx, d.s.d.DB.Reading(d.e.TenantID, db.ListLimit), find)
 	if err != nil {
 		return nil, fmt.Errorf("execution: inputs of steps: %w", err)
@@ -146,8 +146,10 @@ func (d *editing) before(ctx context.Context, key *datakey.Key) (map[string]*inp
 	if len(rows) > 0 && rows[0].Found > int64(len(rows)) {
 		return nil, tooMuchBefore()
 	}
-	for _, b := range before {
-		b.more = !b.sure && len(rows) == int(find.Most)
+	found := map[string]int{}
+	for _, row := range rows {
+		found[row.Step]++
+		before[row.Step].more = found[row.Step] > mostBefore
 	}
 	size := 0
 	for _, row := range rows {
