@@ -113,6 +113,8 @@ func probes() []probe {
 		{"POST", "/v1/credentials/{}/validate", "", true, "credential"},
 		{"POST", "/v1/credentials/{}/rotate", `{"data":{"key":"x"}}`, false, "credential"},
 		{"POST", "/v1/credentials/{}/rotate", `{"data":{"key":"x"}}`, true, "credential"},
+		{"POST", "/v1/maps", `{"schema_version":"1","name":"m","steps":[{"id":"ask","type":"approval","title":"Go?","approvers":[{"type":"user","value":"{}"}]}]}`, false, "user"},
+		{"POST", "/v1/maps/validate", `{"schema_version":"1","name":"m","steps":[{"id":"ask","type":"approval","title":"Go?","approvers":[{"type":"user","value":"{}"}]}]}`, false, "user"},
 		{"GET", "/v1/maps/{}", "", false, "map"},
 		{"GET", "/v1/maps/{}", "", true, "map"},
 		{"PUT", "/v1/maps/{}", aMap, false, "map"},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/test/rig"
@@ -44,6 +45,47 @@ func TestApprovalStepIsDecidedByThoseItNames(t *testing.T) {
 			require.Equal(t, "completed", ended(t, tenant, path).Status)
 		})
 	}
+}
+
+// Nobody else could ever decide. A Map that is published goes on as it is when the user is removed.
+func TestApproverOfAMapThatIsNoUserOfTheTenantIsRefused(t *testing.T) {
+	t.Parallel()
+	s := sharedDev().For(t)
+	tenant := newTenant(s)
+	_, stranger := newTenant(s).User.NewUser(t, rig.Address(), "approver")
+	_, approver := tenant.User.NewUser(t, rig.Address(), "approver")
+	ask := func(user string) string {
+		return `{"id":"ask","type":"approval","title":"Go?","approvers":[{"type":"role","value":"owner"},{"type":"user","value":"` + user + `"}]}`
+	}
+	asks := func(steps string) json.RawMessage {
+		return json.RawMessage(`{"schema_version":"1","name":"Asks one","steps":[` + steps + `]}`)
+	}
+	want := func(a rig.Answer, path string) {
+		t.Helper()
+		require.Contains(t, string(a.Body), `{"path":"`+path+`","rule":"unknown_user","message":"must be the id of a user of the tenant"}`)
+	}
+	a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", asks(ask(approver)))
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	path := a.Header.Get("Location")
+	loop := `{"id":"each","type":"foreach","items":[1],"steps":[`
+	for _, user := range []string{stranger, uuid.NewString()} {
+		valid := tenant.User.Do(http.MethodPost, "/v1/maps/validate", asks(loop+ask(user)+`]}`))
+		require.Equal(t, http.StatusOK, valid.Status, "%s", valid.Body)
+		want(valid, "/steps/0/steps/0/approvers/1/value")
+		for method, to := range map[string]string{http.MethodPost: "/v1/maps", http.MethodPut: path} {
+			refused := tenant.User.Do(method, to, asks(ask(user)))
+			requireCode(t, refused, http.StatusUnprocessableEntity, "INVALID_MAP")
+			want(refused, "/steps/0/approvers/1/value")
+		}
+	}
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPut, path+"?publish=true", asks(`{"id":"n","type":"transform","expr":1}`)).Status)
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/publish", map[string]any{"version": 1}).Status)
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodDelete, "/v1/users/"+approver, nil).Status)
+	mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, path+"/trigger", map[string]any{}, "Prefer: wait=0"), http.StatusAccepted)
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/publish", map[string]any{"version": 2}).Status)
+	refused := tenant.User.Do(http.MethodPost, path+"/publish", map[string]any{"version": 1})
+	requireCode(t, refused, http.StatusUnprocessableEntity, "INVALID_MAP")
+	want(refused, "/steps/0/approvers/1/value")
 }
 
 // What people decide about can be large. They see what it is, and their decision is about all of it.

@@ -35,7 +35,7 @@ func (s *Service) Publish(ctx context.Context, who actor.Actor, id uuid.UUID, nu
 // publish makes the version current. What is only a warning about a draft, a started Map that
 // was never published, refuses it.
 func (c change) publish(ctx context.Context, d Draft, number int32) error {
-	found, err := c.s.check(ctx, c.tx, c.who.TenantID, c.id, d.Definition)
+	found, err := c.check(ctx, d)
 	if err != nil {
 		return err
 	}

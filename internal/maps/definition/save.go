@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
@@ -122,9 +123,14 @@ func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, exp
 	})
 }
 
-// insert stores a version, after it has checked the Maps that it starts.
+// check is Service.Check within the change.
+func (c change) check(ctx context.Context, d Draft) (Finding, error) {
+	return c.s.check(c.who.TenantID, c.id, d.Definition, func(b *db.Batch) error { return b.SendIn(ctx, c.tx) })
+}
+
+// insert stores a version, after it has checked what it names of the tenant's.
 func (c change) insert(ctx context.Context, d Draft, number int32) error {
-	found, err := c.s.check(ctx, c.tx, c.who.TenantID, c.id, d.Definition)
+	found, err := c.check(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ const (
 	ruleCycle        = "map_cycle"
 	ruleDepth        = "map_depth"
 	ruleNotPublished = "map_not_published"
-	ruleUnknownAgent = "unknown_agent"
 )
 
 // reference is one Map that a definition starts. Version 0 is the published one.
@@ -177,78 +176,26 @@ func (s *Service) typeOfStarts(
 	return typeOf(slices.ContainsFunc(rows, func(r dbsqlc.MapGraphRow) bool { return r.Cognitive })), nil
 }
 
-// Finding is what the Maps that a definition starts say about it.
-type Finding struct {
-	Errors, Warnings []mapdef.Fault
-	MapType          mapdef.MapType
-}
-
-// Check looks at the Maps that a definition starts: whether they exist, start this one again,
-// are nested too deep, and are published. self is the Map of the definition, uuid.Nil for a new
-// one. It costs a round trip where the definition starts any.
-func (s *Service) Check(ctx context.Context, tenant, self uuid.UUID, d *mapdef.Definition) (Finding, error) {
-	return s.check(ctx, s.d.DB.Tenant(tenant), tenant, self, d)
-}
-
-func (s *Service) check(ctx context.Context, on dbsqlc.DBTX, tenant, self uuid.UUID, d *mapdef.Definition) (Finding, error) {
+// queueStarts adds the question about the Maps that a definition starts. The function notes what they say
+// about it.
+func (s *Service) queueStarts(b *db.Batch, tenant, self uuid.UUID, d *mapdef.Definition, f *Finding) func() {
 	list := startsOf(d)
-	found := Finding{MapType: typeOf(d.HasModel())}
-	if err := s.checkAgents(ctx, on, tenant, d, &found); err != nil || len(list) == 0 {
-		return found, err
+	if len(list) == 0 {
+		return func() {}
 	}
 	ids, versions := distinct(list)
-	maps, err := s.q.KnownMaps(ctx, on, dbsqlc.KnownMapsParams{TenantID: tenant, Ids: ids})
-	if err != nil {
-		return found, fmt.Errorf("definition: the Maps that are started: %w", err)
-	}
-	rows, err := s.q.MapGraph(ctx, on, dbsqlc.MapGraphParams{TenantID: tenant, Maps: ids, Versions: versions})
-	if err != nil {
-		return found, fmt.Errorf("definition: which Maps start which: %w", err)
-	}
-	g := graphOf(rows)
-	for _, one := range list {
-		if !slices.Contains(maps, one.id) {
-			found.Errors = append(found.Errors, mapdef.Fault{Path: one.pointer + "/map_id", Rule: ruleUnknownMap, Message: "must be the id of a Map of the tenant"})
-			continue
-		}
-		found.start(g, self, one)
-	}
-	return found, nil
-}
-
-// checkAgents notes the agents that steps name and the tenant does not have. It costs a round trip where
-// they name any.
-func (s *Service) checkAgents(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID, d *mapdef.Definition, f *Finding) error {
-	type named struct {
-		id      uuid.UUID
-		pointer string
-	}
-	var list []named
-	var ids []uuid.UUID
-	see := func(s *mapdef.Step) {
-		do, is := s.Do.(*mapdef.DoAgent)
-		if !is || do.AgentID == "" {
-			return
-		}
-		if id, err := uuid.Parse(do.AgentID); err == nil { // otherwise it is a fault of its form
-			list, ids = append(list, named{id, s.Pointer + "/agent_id"}), append(ids, id)
+	maps := db.Queue(b, s.q.KnownMaps, dbsqlc.KnownMapsParams{TenantID: tenant, Ids: ids})
+	rows := db.Queue(b, s.q.MapGraph, dbsqlc.MapGraphParams{TenantID: tenant, Maps: ids, Versions: versions})
+	return func() {
+		g := graphOf(rows.Value)
+		for _, one := range list {
+			if !slices.Contains(maps.Value, one.id) {
+				f.unknown(one.pointer+"/map_id", ruleUnknownMap, "a Map")
+				continue
+			}
+			f.start(g, self, one)
 		}
 	}
-	mapdef.Walk(d.Steps, see)
-	mapdef.Walk(d.OnFailure, see)
-	if len(list) == 0 {
-		return nil
-	}
-	known, err := s.q.KnownAgents(ctx, on, dbsqlc.KnownAgentsParams{TenantID: tenant, Ids: ids})
-	if err != nil {
-		return fmt.Errorf("definition: the agents of steps: %w", err)
-	}
-	for _, one := range list {
-		if !slices.Contains(known, one.id) {
-			f.Errors = append(f.Errors, mapdef.Fault{Path: one.pointer, Rule: ruleUnknownAgent, Message: "must be the id of an agent of the tenant"})
-		}
-	}
-	return nil
 }
 
 // start judges one Map that is started and exists.

@@ -272,10 +272,14 @@ func TestDefinitionOfManyCallsCostsFewTrips(t *testing.T) {
 		require.NoError(t, err)
 		steps = append(steps, fmt.Sprintf(`{"id":%q,"type":"map","map_id":%q}`, id, rec.ID))
 	}
+	user := uuid.New()
+	_, err = d.db.Tenant(d.who.TenantID).Exec(t.Context(), "INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at) VALUES ($1, $2, 'a@example.com', '', '', 'owner', now(), now())", user, d.who.TenantID)
+	require.NoError(t, err)
+	steps[0] = fmt.Sprintf(`{"id":"ask","type":"approval","title":"Go?","approvers":[{"type":"user","value":%q}]}`, user)
 	for _, want := range []struct {
 		trips int64
 		what  string
-	}{{5, "the Maps in two, the verbs, their schemas and the policies in one each"}, {3, "schemas and policies are in memory"}} {
+	}{{4, "the Maps and users, the verbs, their schemas and the policies in one each"}, {2, "schemas and policies are in memory"}} {
 		before := d.trips.n.Load()
 		r, err := d.Validate(t.Context(), d.author(), source(steps...))
 		require.NoError(t, err)
