@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -131,8 +132,10 @@ func (m *callMasks) mask(c *execution.ShownCall) {
 // known, nothing of the values is shown.
 func (m *callMasks) maskValues(values []json.RawMessage) {
 	for i, value := range values {
-		if m.artefacts == nil {
-			value = masked(redact.NewMasker(nil).Also(policy.MaskAll().Paths(policy.PartArgs, verb.Name{})...), value)
+		if m.artefacts == nil && value != nil {
+			// As an item: paths lead to what is in a value, and not to a value that is only a text.
+			item := masked(redact.NewMasker(nil).Also(policy.MaskAll().Paths(policy.PartArgs, verb.Name{})...), slices.Concat([]byte{'['}, value, []byte{']'}))
+			value = bytes.TrimSpace(item[1 : len(item)-1])
 		}
 		values[i] = redact.MaskValues(value, m.secrets)
 	}

@@ -154,9 +154,11 @@ func TestCallsOfAnUnknownVerbAreMaskedWhole(t *testing.T) {
 	require.False(t, w.MaskCalls(t.Context(), w.by.TenantID, closed), "the verb cannot be read")
 	require.JSONEq(t, whole, string(closed[0].Args))
 	require.JSONEq(t, whole, string(closed[0].Result))
-	calls := []execution.ShownCall{{Values: []json.RawMessage{json.RawMessage(`{"a":"as long as a secret","n":7}`)}}}
+	calls := []execution.ShownCall{{Values: []json.RawMessage{json.RawMessage(`{"a":"as long as a secret","n":7}`), json.RawMessage(`"a text alone"`), nil}}}
 	require.False(t, w.MaskCalls(t.Context(), w.by.TenantID, calls))
 	require.JSONEq(t, whole, string(calls[0].Values[0]), "nobody knows which values are secrets")
+	require.JSONEq(t, `"[masked]"`, string(calls[0].Values[1]))
+	require.Nil(t, calls[0].Values[2])
 	calls = []execution.ShownCall{{Values: []json.RawMessage{text}}}
 	require.True(t, w.MaskCalls(t.Context(), w.by.TenantID, calls), "no value is long enough for a secret, so nothing is read")
 	require.JSONEq(t, string(text), string(calls[0].Values[0]))
