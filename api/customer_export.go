@@ -229,8 +229,8 @@ func (x *customerExport) mapExecutions(ctx context.Context, put func(any) error)
 		if err != nil {
 			return err
 		}
-		v := x.s.viewMapExecution(e)
-		if v.Output, err = x.s.shownOutput(ctx, e); err != nil {
+		v, err := x.s.viewShown(ctx, e)
+		if err != nil {
 			return err
 		}
 		return put(v)

@@ -185,13 +185,15 @@ func (f *mapRunSource) next(ctx context.Context) (messages []byte, more, over bo
 		b.WriteString(f.id() + "\n")
 	}
 	if over = p.Execution.Ended(); over {
-		v := f.s.viewMapExecution(p.Execution)
-		if v.Output, err = f.s.shownOutput(ctx, p.Execution); err != nil {
+		v, err := f.s.viewShown(ctx, p.Execution)
+		if err != nil {
 			return nil, false, false, err
 		}
-		err = message(&b, "", "end", v)
+		if err := message(&b, "", "end", v); err != nil {
+			return nil, false, false, err
+		}
 	}
-	return b.Bytes(), false, over, err
+	return b.Bytes(), false, over, nil
 }
 
 // status tells how the execution stands, where that is new.

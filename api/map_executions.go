@@ -28,7 +28,7 @@ type Executions interface {
 	Get(ctx context.Context, who actor.Actor, executionID string) (mapruns.Execution, error)
 	List(ctx context.Context, who actor.Actor, f mapruns.Filter) ([]mapruns.Execution, bool, error)
 	Steps(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.Step, bool, error)
-	ShownOutput(ctx context.Context, e mapruns.Execution) (json.RawMessage, error)
+	Shown(ctx context.Context, e mapruns.Execution) (mapruns.Execution, error)
 	Signals(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.SentSignal, bool, error)
 	States(ctx context.Context, e mapruns.Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error)
 	Since(ctx context.Context, e mapruns.Execution, since *int64, after int32, limit int) (mapruns.Progress, error)
@@ -350,8 +350,8 @@ func (s *Server) answerMapSteps(ctx context.Context, e mapruns.Execution, after 
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	v := s.viewMapExecution(e)
-	if v.Output, err = s.shownOutput(ctx, e); err != nil {
+	v, err := s.viewShown(ctx, e)
+	if err != nil {
 		return wire.Reply{}, err
 	}
 	v.MoreSteps = more
@@ -458,13 +458,14 @@ func textOrNull(text string) *string {
 	return &text
 }
 
-// shownOutput returns the output of an execution as others than its caller may see it.
-func (s *Server) shownOutput(ctx context.Context, e mapruns.Execution) (json.RawMessage, error) {
-	shown, err := s.deps.Executions.ShownOutput(ctx, e)
-	if err != nil || shown == nil {
-		return json.RawMessage("null"), err
+// viewShown is viewMapExecution with the output and the error as others than its caller may see them.
+func (s *Server) viewShown(ctx context.Context, e mapruns.Execution) (mapExecution, error) {
+	shown, err := s.deps.Executions.Shown(ctx, e)
+	v := s.viewMapExecution(shown)
+	if v.Output == nil {
+		v.Output = json.RawMessage("null")
 	}
-	return shown, nil
+	return v, err
 }
 
 // maskedText returns a value as others than its caller may see it.

@@ -20,3 +20,22 @@ UPDATE map_executions SET caller_workflow = @workflow::text, chain = @chain::jso
 -- name: CallerOfMap :one
 -- What changes of an execution when another message of its session goes on with it.
 SELECT chain, tainted, metadata FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+
+-- name: MapsBelow :many
+-- Which versions of Maps have run because steps of an execution waited for them, directly or through
+-- others, each once. executions is how many of the executions that were read ran it: together they are
+-- at most @most, and then there may be more. OFFSET 0 keeps the executions of a level look-ups: see
+-- MarkSending.
+WITH RECURSIVE below (execution_id, map_id, version, level) AS (
+    SELECT e.execution_id, e.map_id, e.version, 1
+      FROM map_executions e WHERE e.tenant_id = @tenant_id::uuid AND e.parent_id = @execution_id::text AND e.awaited
+    UNION ALL
+    SELECT e.execution_id, e.map_id, e.version, b.level + 1
+      FROM below b CROSS JOIN LATERAL (
+           SELECT c.execution_id, c.map_id, c.version FROM map_executions c
+            WHERE c.tenant_id = @tenant_id::uuid AND c.parent_id = b.execution_id AND c.awaited OFFSET 0) e
+     WHERE b.level < @levels::integer
+)
+SELECT r.map_id, r.version, count(*) AS executions
+  FROM (SELECT b.map_id, b.version FROM below b LIMIT @most::integer) r
+ GROUP BY r.map_id, r.version;

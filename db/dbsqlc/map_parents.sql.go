@@ -126,6 +126,64 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 	return items, nil
 }
 
+const MapsBelow = `-- name: MapsBelow :many
+WITH RECURSIVE below (execution_id, map_id, version, level) AS (
+    SELECT e.execution_id, e.map_id, e.version, 1
+      FROM map_executions e WHERE e.tenant_id = $2::uuid AND e.parent_id = $3::text AND e.awaited
+    UNION ALL
+    SELECT e.execution_id, e.map_id, e.version, b.level + 1
+      FROM below b CROSS JOIN LATERAL (
+           SELECT c.execution_id, c.map_id, c.version FROM map_executions c
+            WHERE c.tenant_id = $2::uuid AND c.parent_id = b.execution_id AND c.awaited OFFSET 0) e
+     WHERE b.level < $4::integer
+)
+SELECT r.map_id, r.version, count(*) AS executions
+  FROM (SELECT b.map_id, b.version FROM below b LIMIT $1::integer) r
+ GROUP BY r.map_id, r.version
+`
+
+type MapsBelowParams struct {
+	Most        int32
+	TenantID    uuid.UUID
+	ExecutionID string
+	Levels      int32
+}
+
+type MapsBelowRow struct {
+	MapID      uuid.UUID
+	Version    int32
+	Executions int64
+}
+
+// Which versions of Maps have run because steps of an execution waited for them, directly or through
+// others, each once. executions is how many of the executions that were read ran it: together they are
+// at most @most, and then there may be more. OFFSET 0 keeps the executions of a level look-ups: see
+// MarkSending.
+func (q *Queries) MapsBelow(ctx context.Context, db DBTX, arg MapsBelowParams) ([]MapsBelowRow, error) {
+	rows, err := db.Query(ctx, MapsBelow,
+		arg.Most,
+		arg.TenantID,
+		arg.ExecutionID,
+		arg.Levels,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []MapsBelowRow{}
+	for rows.Next() {
+		var i MapsBelowRow
+		if err := rows.Scan(&i.MapID, &i.Version, &i.Executions); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const MoveMapCaller = `-- name: MoveMapCaller :exec
 UPDATE map_executions SET caller_workflow = $1::text, chain = $2::json, tainted = tainted OR $3, metadata = $4::json
  WHERE tenant_id = $5 AND id = $6

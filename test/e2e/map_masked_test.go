@@ -122,19 +122,10 @@ func TestStepsOfAMapAreShownMasked(t *testing.T) {
 			{"id":"never","type":"transform","skip_if":"${true}","expr":"1"}]`)
 		one = mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{}, "Prefer: wait=60"), http.StatusOK)
 		require.Contains(t, string(one.Output), secret.diagnosis, "the caller reads its output")
-		for _, reader := range []*rig.Client{tenant.User, tenant.Runtime} {
-			read := secret.in(t, reader, "/v1/executions/"+one.ExecutionID)
-			require.JSONEq(t, `{"left":`+maskedResult+`,"right":[`+maskedResult+`]}`, string(read.Output))
+		for _, read := range secret.ended(t, tenant, one.ExecutionID, `{"left":`+maskedResult+`,"right":[`+maskedResult+`]}`) {
 			require.JSONEq(t, string(read.Output), string(read.step("both").Output))
 			require.JSONEq(t, `[`+maskedResult+`,`+maskedResult+`]`, string(read.step("each").Output))
 		}
-		var told []struct{ Output json.RawMessage }
-		// An event is listed when all transactions before its own have ended, those of others too.
-		rig.Until(t, arriveLimit, "the event is listed", func() bool {
-			tenant.User.Do(http.MethodGet, "/v1/events?type=map.completed&execution_id="+one.ExecutionID, nil).Data(t, &told)
-			return len(told) == 1
-		})
-		require.JSONEq(t, `{"left":`+maskedResult+`,"right":[`+maskedResult+`]}`, string(told[0].Output))
 
 		// An edited input is in the audit trail.
 		trigger = publish(t, tenant, "Fails first", `[
@@ -211,21 +202,109 @@ func TestOutputOfAMapShowsNoStoredSecret(t *testing.T) {
 			last = made.ID
 			one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", body, "Prefer: wait=60"), http.StatusOK)
 			require.JSONEq(t, `{"n":1,"with":"`+secret.token+`"}`, string(one.Output), "the caller reads its output")
-			for _, reader := range []*rig.Client{tenant.User, tenant.Runtime} {
-				read := secret.in(t, reader, "/v1/executions/"+one.ExecutionID)
-				require.JSONEq(t, `{"n":1,"with":"[masked]"}`, string(read.Output), name)
-			}
-			var told []struct{ Output json.RawMessage }
-			rig.Until(t, arriveLimit, "the event is listed", func() bool {
-				tenant.User.Do(http.MethodGet, "/v1/events?type=map.completed&execution_id="+one.ExecutionID, nil).Data(t, &told)
-				return len(told) == 1
-			})
-			require.JSONEq(t, `{"n":1,"with":"[masked]"}`, string(told[0].Output), name)
+			secret.ended(t, tenant, one.ExecutionID, `{"n":1,"with":"[masked]"}`)
 		}
 		trigger := publish(t, tenant, "Around it", `[{"id":"in","type":"map","map_id":"`+last+`","payload":"${trigger_data}"},
 			{"id":"same","type":"transform","expr":"${steps.in.output.with == trigger_data.with}"}]`)
 		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusOK)
 		require.Equal(t, "true", string(one.Output))
+	})
+}
+
+// What another Map without an output has given is masked like what its last step gave, by the version that
+// ran. What another Map says itself is its own.
+func TestOutputOfAMapHasNoMaskedResultOfOtherMaps(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant, secret := newTenant(s), newCanaries()
+		lockbox(t, tenant, secret)
+		reads := mapID(publish(t, tenant, "Reads", `[{"id":"box","type":"verb","verb":"lockbox:get_box","args":{"id":"1"}}]`))
+		writes := mapID(publish(t, tenant, "Writes", `[{"id":"box","type":"verb","verb":"lockbox:set_box","args":{"id":"1"}}]`))
+		says := publishedMap(t, tenant, `{"schema_version":"1","name":"Says one","steps":[{"id":"box","type":"verb","verb":"lockbox:get_box","args":{"id":"1"}}],"output":{"said":"${steps.box.output.mood}"}}`)
+		between := mapID(publish(t, tenant, "Between", `[{"id":"in","type":"map","map_id":"`+reads+`"},{"id":"never","type":"transform","skip_if":"${true}","expr":"1"}]`))
+		trigger := publish(t, tenant, "Around", `[
+			{"id":"no","type":"raise","error":{"code":"NO_WAY"},"catch":[{"errors":["*"],"steps":[{"id":"caught","type":"map","map_id":"`+reads+`"}]}]},
+			{"id":"both","type":"parallel","branches":[
+				{"id":"left","steps":[{"id":"l","type":"map","map_id":"`+between+`"}]},
+				{"id":"right","steps":[{"id":"each","type":"foreach","items":[1],"steps":[{"id":"r","type":"map","map_id":"`+reads+`","version":1}]}]},
+				{"id":"wrote","steps":[{"id":"w","type":"map","map_id":"`+writes+`"}]},
+				{"id":"says","steps":[{"id":"s","type":"map","map_id":"`+says+`"}]},
+				{"id":"later","steps":[{"id":"x","type":"map","map_id":"`+writes+`","wait":false},{"id":"y","type":"transform","expr":"${steps.x.output.execution_id != null}"}]}]}]`)
+		// The result of the write has the place of those of other calls, whose mood the tenant hides.
+		const shown = `{"left":` + maskedResult + `,"right":[` + maskedResult + `],"wrote":` + maskedResult + `,"says":{"said":"calm"},"later":true}`
+		customer := tenant.User.Do(http.MethodPost, "/v1/customers", map[string]any{"external_id": uuid.NewString()})
+		var about struct{ ID string }
+		customer.Data(t, &about)
+		for _, dry := range []bool{false, true} {
+			one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"customer_id": about.ID, "dryRun": dry}, "Prefer: wait=60"), http.StatusOK)
+			require.Contains(t, string(one.Output), secret.diagnosis, "the caller reads its output")
+			for _, read := range secret.ended(t, tenant, one.ExecutionID, shown) {
+				require.JSONEq(t, string(read.Output), string(read.step("both").Output))
+				require.JSONEq(t, maskedResult, string(read.step("caught").Output))
+				require.JSONEq(t, maskedResult, string(read.step("l").Output))
+				require.JSONEq(t, `[`+maskedResult+`]`, string(read.step("each").Output))
+				require.JSONEq(t, `{"said":"calm"}`, string(read.step("s").Output))
+			}
+		}
+		export := tenant.User.Do(http.MethodGet, "/v1/customers/"+about.ID+"/export", nil)
+		require.Contains(t, string(export.Body), `"wrote"`)
+		require.NotContains(t, string(export.Body), secret.diagnosis)
+
+		// The version that ran counts, and not the one that is published now.
+		trigger = publish(t, tenant, "Around one", `[{"id":"in","type":"map","map_id":"`+reads+`"}]`)
+		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{}, "Prefer: wait=60"), http.StatusOK)
+		a := tenant.User.Do(http.MethodPut, "/v1/maps/"+reads+"?publish=true", json.RawMessage(`{"schema_version":"1","name":"Reads","steps":[{"id":"n","type":"transform","expr":{"diagnosis":"none"}}]}`))
+		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
+		secret.ended(t, tenant, one.ExecutionID, maskedResult)
+		one = mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{}, "Prefer: wait=60"), http.StatusOK)
+		secret.ended(t, tenant, one.ExecutionID, `{"diagnosis":"none"}`)
+		trigger = publish(t, tenant, "Compares", `[{"id":"in","type":"map","map_id":"`+reads+`","version":1},{"id":"same","type":"transform","expr":"${steps.in.output.diagnosis == trigger_data.it}"}]`)
+		one = mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{"it": secret.diagnosis}}, "Prefer: wait=60"), http.StatusOK)
+		require.Equal(t, "true", string(one.Output), "expressions read it as it is")
+	})
+}
+
+// The words of an error may have any value in them. Its caller gets it as it is.
+func TestErrorOfAMapIsShownMasked(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant, secret := newTenant(s), newCanaries()
+		lockbox(t, tenant, secret)
+		const card = "4242 4242 4242 4242"
+		raise := `{"id":"no","type":"raise","error":{"code":"NO_WAY","title":"${trigger_data.token}","detail":"Card ${trigger_data.card}, password: ${trigger_data.password}."}`
+		raises := publish(t, tenant, "Raises", `[`+raise+`}]`)
+		around := publish(t, tenant, "Around a failure", `[
+			`+strings.Replace(raise, `"no"`, `"caught"`, 1)+`,"catch":[{"errors":["*"],"steps":[]}]},
+			{"id":"in","type":"map","map_id":"`+mapID(raises)+`","payload":"${trigger_data}"}]`)
+		body := map[string]any{"payload": map[string]any{"token": secret.token, "card": card, "password": secret.password}}
+		const detail = "Card ***4242, password: [masked]"
+		for _, trigger := range []string{raises, around} {
+			a := tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60")
+			failed := requireCode(t, a, http.StatusUnprocessableEntity, "MAP_FAILED")
+			require.Contains(t, string(failed.Error.Details), "Card "+card+", password: "+secret.password, "the caller reads it")
+			id := failed.Error.ExecutionID
+			for _, reader := range []*rig.Client{tenant.User, tenant.Runtime} {
+				read := secret.in(t, reader, "/v1/executions/"+id)
+				require.Equal(t, shownError{"NO_WAY", "[masked]", detail}, *read.Error)
+				for _, step := range read.Steps {
+					require.Equal(t, *read.Error, *step.Error, step.ID)
+				}
+			}
+			var told []struct{ Error shownError }
+			rig.Until(t, arriveLimit, "the event is listed", func() bool {
+				tenant.User.Do(http.MethodGet, "/v1/events?type=map.failed&execution_id="+id, nil).Data(t, &told)
+				return len(told) == 1
+			})
+			require.Equal(t, "[masked]", told[0].Error.Title)
+			for _, of := range []string{"/v1/executions/" + id, "/v1/audit", "/v1/events", "/v1/executions?kind=map"} {
+				all := string(tenant.User.Do(http.MethodGet, of, nil).Body)
+				for _, canary := range append(secret.all(), card) {
+					require.NotContains(t, all, canary, of)
+				}
+			}
+		}
 	})
 }
 
@@ -379,13 +458,17 @@ func blockBoxOne(t *testing.T, tenant *rig.Tenant) {
 // shownMap is an execution of a Map with what its steps got and gave.
 type shownMap struct {
 	Output json.RawMessage
+	Error  *shownError
 	Steps  []shownStep
 }
 
 type shownStep struct {
 	ID            string
 	Input, Output json.RawMessage
+	Error         *shownError
 }
+
+type shownError struct{ Code, Title, Detail string }
 
 func (m shownMap) step(id string) (found shownStep) {
 	for _, step := range m.Steps {
@@ -394,6 +477,24 @@ func (m shownMap) step(id string) (found shownStep) {
 		}
 	}
 	return found
+}
+
+// ended returns an execution as a user and a key see it. It has the output, as has the event of its end.
+func (c canariesOfMap) ended(t *testing.T, tenant *rig.Tenant, id, output string) (reads []shownMap) {
+	t.Helper()
+	for _, reader := range []*rig.Client{tenant.User, tenant.Runtime} {
+		read := c.in(t, reader, "/v1/executions/"+id)
+		require.JSONEq(t, output, string(read.Output))
+		reads = append(reads, read)
+	}
+	var told []struct{ Output json.RawMessage }
+	// An event is listed when all transactions before its own have ended, those of others too.
+	rig.Until(t, arriveLimit, "the event is listed", func() bool {
+		tenant.User.Do(http.MethodGet, "/v1/events?type=map.completed&execution_id="+id, nil).Data(t, &told)
+		return len(told) == 1
+	})
+	require.JSONEq(t, output, string(told[0].Output))
+	return reads
 }
 
 // in returns an execution as the reader sees it. Nothing that the reader gets about it has a canary.
@@ -410,7 +511,7 @@ func (c canariesOfMap) in(t *testing.T, reader *rig.Client, path string) (read s
 	for _, m := range follow(t, reader, path+"/stream", "").until("end") {
 		texts = append(texts, m.data)
 	}
-	require.Contains(t, strings.Join(texts[len(texts)-2:], ""), "completed")
+	require.Regexp(t, `"status":"(completed|failed)"`, strings.Join(texts[len(texts)-2:], ""))
 	for _, text := range texts {
 		for _, canary := range c.all() {
 			require.NotContains(t, text, canary)

@@ -114,9 +114,11 @@ func TestWorkflowOnlyAgentSaysHowItsMapStands(t *testing.T) {
 	require.Equal(t, "Gone.", *settled(t, tenant, waits.ExecutionID, "completed").Reply)
 	require.Len(t, g.of("plum"), 1)
 
-	message, key = guided(t, tenant, `{"schema_version":"1","name":"Fails","steps":[{"id":"no","type":"raise","error":{"code":"NO_WAY"}}]}`, nil)
+	message, key = guided(t, tenant, `{"schema_version":"1","name":"Fails","steps":[{"id":"no","type":"raise","error":{"code":"NO_WAY","detail":"Card 4242 4242 4242 4242."}}]}`, nil)
 	failed := saidOf(t, key.Do(http.MethodPost, message, write("Try", "s1")), http.StatusOK)
 	require.Equal(t, []string{"failed", "map_failed"}, []string{failed.Status, *failed.Metadata.StopReason})
+	a = tenant.User.Do(http.MethodGet, "/v1/executions/"+failed.ExecutionID, nil)
+	require.Contains(t, string(a.Body), `"detail":"Card ***4242."`)
 
 	message, key = guided(t, tenant, `{"schema_version":"1","name":"Asks people","steps":[{"id":"ask","type":"escalate","reason":"Look","wait":true}],"output":"Looked."}`, nil)
 	escalated := saidOf(t, key.Do(http.MethodPost, message, write("Help", "s1")), http.StatusOK)

@@ -202,7 +202,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
 	}
-	shown, err := s.toldOutput(ctx, e, output)
+	shown, err := s.toldEnd(ctx, e, output, f.Error)
 	if err != nil {
 		return flow.MapResult{}, err
 	}
@@ -249,12 +249,14 @@ func (s *Service) endsWith(ctx context.Context, e Execution, in *flow.MapFinish)
 	return nil, nil
 }
 
-// toldOutput returns the output as the event of the end has it. Where what masks it cannot be read, the
-// event has none: it is written once, and nobody could tell the masks from values.
-func (s *Service) toldOutput(ctx context.Context, e Execution, output json.RawMessage) (json.RawMessage, error) {
-	shown, known, err := s.shownOutput(ctx, Execution{TenantID: e.TenantID, MapID: e.MapID, Version: e.Version, DryRun: e.DryRun, Output: output})
+// toldEnd returns the output and the error as the event of the end has them. Where what masks the output
+// cannot be read, the event has none: it is written once, and nobody could tell the masks from values.
+func (s *Service) toldEnd(ctx context.Context, e Execution, output json.RawMessage, failed *stepmachine.Error) (Execution, error) {
+	shown, known, err := s.shownEnd(ctx, Execution{
+		TenantID: e.TenantID, ExecutionID: e.ExecutionID, MapID: e.MapID, Version: e.Version, DryRun: e.DryRun, Output: output, Error: failed,
+	})
 	if !known {
-		return nil, err
+		shown.Output = nil
 	}
 	return shown, err
 }
@@ -293,8 +295,8 @@ func (s *Service) tellEnd(e Execution) {
 	s.d.Notices.Tell(e.TenantID, e.ID)
 }
 
-// queueTold queues the audit record and the event of the end. shown is the output, masked.
-func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage, undoing Undoing) {
+// queueTold queues the audit record and the event of the end. shown has the output and the error, masked.
+func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
 	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
 	audit.Queue(b, rec)
@@ -323,16 +325,16 @@ func masked(value json.RawMessage) json.RawMessage {
 }
 
 // emitEnd queues the event of the end.
-func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown json.RawMessage, undoing Undoing) {
+func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
 	end := event.MapEnd{MapID: e.MapID.String(), Version: int(e.Version), Status: string(f.Status), ActionsExecuted: f.Actions, DurationMS: s.d.Now().Sub(e.CreatedAt()).Milliseconds()}
-	var body event.Body = event.MapCompleted{MapEnd: end, Output: shown}
+	var body event.Body = event.MapCompleted{MapEnd: end, Output: shown.Output}
 	if f.Status != stepmachine.StatusCompleted {
 		failed := event.MapFailed{MapEnd: end}
 		if undoing.any() {
 			failed.Compensation = &event.MapCompensation{Undone: undoing.Undone, NotUndone: undoing.NotUndone, Unknown: undoing.Unknown}
 		}
-		if f.Error != nil {
-			failed.Error = &event.MapError{Code: f.Error.Code, Title: f.Error.Title, Instance: f.Error.Instance}
+		if why := shown.Error; why != nil {
+			failed.Error = &event.MapError{Code: why.Code, Title: why.Title, Instance: why.Instance}
 		}
 		body = failed
 	}

@@ -46,14 +46,14 @@ func (d *editing) restored(ctx context.Context, key *datakey.Key) (map[string]js
 		return nil, err
 	}
 	f := fault.New(fault.CodeInvalidArgs, "An edited input does not fit its step.")
-	edits, verbs := map[string]json.RawMessage{}, verbsOf(d.p.Definition())
+	edits, steps := map[string]json.RawMessage{}, stepsOf(d.p.Definition())
 	for id, input := range d.sent {
 		edit, details, err := before[id].restore(input)
 		if err != nil {
 			return nil, fmt.Errorf("execution: edit of %s: %w", id, err)
 		}
 		wrong := d.p.CheckEdit(id, edit)
-		if verb, calls := verbs[id]; calls && len(wrong) == 0 {
+		if verb := verbOf(steps[id]); verb != "" && len(wrong) == 0 {
 			if wrong, err = d.checkArguments(ctx, verb, edit); err != nil {
 				return nil, err
 			}
@@ -182,11 +182,11 @@ func tooMuchBefore() error {
 func (d *editing) show(ctx context.Context, before map[string]*inputsBefore) error {
 	var calls []ShownCall
 	var of []*inputsBefore
-	verbs := verbsOf(d.p.Definition())
+	steps := stepsOf(d.p.Definition())
 	for id, b := range before {
 		for _, input := range b.inputs {
 			call := ShownCall{Values: []json.RawMessage{masked(input)}}
-			if verb, is := verbs[id]; is {
+			if verb := verbOf(steps[id]); verb != "" {
 				call = ShownCall{Verb: verb, Args: call.Values[0]}
 			}
 			calls, of = append(calls, call), append(of, b)
@@ -202,6 +202,13 @@ func (d *editing) show(ctx context.Context, before map[string]*inputsBefore) err
 			shown = call.Values[0]
 		}
 		of[i].shown = append(of[i].shown, shown)
+	}
+	for id, b := range before {
+		for i := range b.shown {
+			if raises(steps[id]) {
+				b.shown[i] = shownWords(b.shown[i])
+			}
+		}
 	}
 	return nil
 }

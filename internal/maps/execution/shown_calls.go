@@ -7,6 +7,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/stepmachine"
 )
 
 // ShownCall has the texts of one call of a verb. Those that are nil stay nil.
@@ -34,132 +36,166 @@ type ResultIn struct {
 	Deep int
 }
 
-// maskCalls masks what verb steps got and gave like the arguments and results of runs, and the
-// outputs of blocks, which have results in them. In what others got and gave it hides secrets that the
-// tenant has stored.
-func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) error {
-	var calls []ShownCall
-	var of []int
-	for i, step := range steps {
-		switch {
-		case step.Input == nil && step.Output == nil:
-			continue
-		case mayHaveResults(step.Type):
-			calls = append(calls, ShownCall{Result: step.Output, DryRun: e.DryRun})
-		default:
-			calls = append(calls, ShownCall{Values: []json.RawMessage{step.Input, step.Output}})
-		}
-		of = append(of, i)
+// showing gathers the texts of one answer about an execution, so that they are masked together.
+type showing struct {
+	s       *Service
+	e       Execution
+	origins *origins
+	calls   []ShownCall
+	// takers put the masked texts of the call with the same index back.
+	takers []func(ShownCall)
+}
+
+func (s *Service) showing(e Execution) *showing {
+	return &showing{s: s, e: e, origins: originsOf(s, e)}
+}
+
+func (w *showing) add(call ShownCall, take func(ShownCall)) {
+	w.calls, w.takers = append(w.calls, call), append(w.takers, take)
+}
+
+// value has the secrets hidden in a value that the tenant has stored.
+func (w *showing) value(at *json.RawMessage) {
+	if *at != nil {
+		w.add(ShownCall{Values: []json.RawMessage{*at}}, func(c ShownCall) { *at = c.Values[0] })
 	}
-	if len(calls) == 0 {
+}
+
+// words has a value masked like an error that has the same texts.
+func (w *showing) words(at *json.RawMessage) {
+	if *at != nil {
+		w.add(ShownCall{Values: []json.RawMessage{*at}}, func(c ShownCall) { *at = shownWords(c.Values[0]) })
+	}
+}
+
+// shownWords returns a value without what looks like a secret within its texts.
+func shownWords(value json.RawMessage) json.RawMessage { return redact.Replace(value, redact.Text) }
+
+// output has an output masked that has the results in it, unchanged.
+func (w *showing) output(at *json.RawMessage, results []ResultIn) {
+	// As a value, it is asked for secrets that the tenant has stored. These are hidden in all texts of
+	// the same question.
+	w.value(at)
+	if *at != nil && len(results) > 0 {
+		w.add(ShownCall{Result: *at, Results: results, DryRun: w.e.DryRun}, func(c ShownCall) { *at = c.Result })
+	}
+}
+
+// failure has the words of an error masked: those of raise, of validate and of others may have any value
+// in them.
+func (w *showing) failure(at **stepmachine.Error) {
+	if *at == nil {
+		return
+	}
+	shown := **at
+	*at = &shown
+	w.add(ShownCall{Values: []json.RawMessage{mustJSON([]string{shown.Title, shown.Detail})}}, func(c ShownCall) {
+		var words [2]string
+		if json.Unmarshal(c.Values[0], &words) != nil {
+			words = [2]string{redact.Masked, redact.Masked} // never: texts stay texts
+		}
+		shown.Title, shown.Detail = redact.Text(words[0]), redact.Text(words[1])
+	})
+}
+
+// mask masks all texts. known is false where all values are masked, because what masks them could not be
+// read.
+func (w *showing) mask(ctx context.Context) (known bool) {
+	known = w.s.d.Arguments.MaskCalls(ctx, w.e.TenantID, w.calls)
+	for i, call := range w.calls {
+		w.takers[i](call)
+	}
+	if err := w.origins.err; err != nil {
+		w.s.d.Log.WarnContext(ctx, "what other Maps have given is not known, so all values of it are masked", "execution_id", w.e.ExecutionID, "error", err)
+		return false
+	}
+	return known
+}
+
+// maskCalls masks what verb steps got and gave like the arguments and results of runs, and the outputs of
+// steps that have results in them: of blocks and of other Maps. In what others got and gave it hides
+// secrets that the tenant has stored. It masks the words of errors.
+func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) error {
+	if len(steps) == 0 {
 		return nil
 	}
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
 		return err
 	}
-	for i := range calls {
-		if calls[i].Values != nil {
-			continue
-		}
-		step, of := v.Program.Step(steps[of[i]].Instance), &steps[of[i]]
-		if of.Type == string(mapdef.TypeVerb) {
-			calls[i].Args = of.Input
-		}
-		if step == nil {
-			continue
-		}
-		if calls[i].Verb = verbOf(step); calls[i].Verb == "" {
-			calls[i].Results = resultsOf(step)
-		}
+	w := s.showing(e)
+	for i := range steps {
+		w.step(ctx, &steps[i], v.Program.Step(steps[i].Instance))
 	}
-	s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
-	for i, call := range calls {
-		if call.Values != nil {
-			steps[of[i]].Input, steps[of[i]].Output = call.Values[0], call.Values[1]
-			continue
-		}
-		steps[of[i]].Output = call.Result
-		if call.Args != nil {
-			steps[of[i]].Input = call.Args
-		}
-	}
+	w.mask(ctx)
 	return nil
 }
 
-// ShownOutput returns the output of an execution as others than the caller of its trigger see it: without
-// secrets that the tenant has stored. That of a Map whose definition has no output is what its last step
-// gave, and is masked like it.
-func (s *Service) ShownOutput(ctx context.Context, e Execution) (json.RawMessage, error) {
-	shown, _, err := s.shownOutput(ctx, e)
+// step adds the texts of a step. do is what the definition has in its place, nil for nothing.
+func (w *showing) step(ctx context.Context, step *Step, do *mapdef.Step) {
+	w.failure(&step.Error)
+	switch {
+	case step.Input == nil && step.Output == nil:
+	case step.Type == string(mapdef.TypeVerb):
+		call := ShownCall{Verb: verbOf(do), Args: step.Input, Result: step.Output, DryRun: w.e.DryRun}
+		w.add(call, func(c ShownCall) { step.Input, step.Output = c.Args, c.Result })
+	case step.Type == string(mapdef.TypeRaise):
+		w.words(&step.Input)
+	case !mayHaveResults(step.Type):
+		w.value(&step.Input)
+		w.value(&step.Output)
+	case do == nil:
+		w.value(&step.Input)
+		w.output(&step.Output, anyCall())
+	default:
+		w.value(&step.Input)
+		if step.Output != nil {
+			w.output(&step.Output, w.origins.step(ctx, do))
+		}
+	}
+}
+
+// Shown returns an execution with its output and its error as others than the caller of its trigger see
+// them: without secrets that the tenant has stored. The output of a Map whose definition has none is what
+// its last step gave, and is masked like it.
+func (s *Service) Shown(ctx context.Context, e Execution) (Execution, error) {
+	shown, _, err := s.shownEnd(ctx, e)
 	return shown, err
 }
 
-// shownOutput is ShownOutput. known is false where all values are masked, because what masks them
-// could not be read.
-func (s *Service) shownOutput(ctx context.Context, e Execution) (shown json.RawMessage, known bool, err error) {
-	if e.Output == nil {
-		return nil, true, nil
+// shownEnd is Shown. known is false where all values are masked, because what masks them could not be
+// read.
+func (s *Service) shownEnd(ctx context.Context, e Execution) (shown Execution, known bool, err error) {
+	if e.Output == nil && e.Error == nil {
+		return e, true, nil
 	}
-	shown = masked(e.Output)
-	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
-	if err != nil {
-		return nil, false, err
+	w := s.showing(e)
+	w.failure(&e.Error)
+	if e.Output != nil {
+		v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+		if err != nil {
+			return e, false, err
+		}
+		var results []ResultIn
+		if d := v.Program.Definition(); d.Output.IsZero() {
+			results = w.origins.last(ctx, d.Steps)
+		}
+		e.Output = masked(e.Output)
+		w.output(&e.Output, results)
 	}
-	// As a value, it is asked for secrets that the tenant has stored. These are hidden in all texts of
-	// the same question.
-	calls := []ShownCall{{Values: []json.RawMessage{shown}}}
-	d := v.Program.Definition()
-	if results := lastResults(d.Steps); d.Output.IsZero() && len(results) > 0 {
-		calls = append(calls, ShownCall{Result: shown, Results: results, DryRun: e.DryRun})
-		known = s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
-		return calls[1].Result, known, nil
-	}
-	known = s.d.Arguments.MaskCalls(ctx, e.TenantID, calls)
-	return calls[0].Values[0], known, nil
+	known = w.mask(ctx)
+	return e, known, nil
 }
 
 // mayHaveResults reports whether the output of a step of the type may have results of calls in it,
 // unchanged.
 func mayHaveResults(kind string) bool {
 	switch mapdef.Type(kind) {
-	case mapdef.TypeVerb, mapdef.TypeForeach, mapdef.TypeParallel:
+	case mapdef.TypeVerb, mapdef.TypeForeach, mapdef.TypeParallel, mapdef.TypeMap:
 		return true
 	default:
 		return false
 	}
-}
-
-// lastResults returns the calls that the output of a list of steps may come from: that of its last
-// step, and those before steps that may be skipped.
-func lastResults(steps []mapdef.Step) (results []ResultIn) {
-	for i := len(steps) - 1; i >= 0; i-- {
-		results = append(results, resultsOf(&steps[i])...)
-		if steps[i].SkipIf.IsZero() {
-			break
-		}
-	}
-	return results
-}
-
-// resultsOf returns the calls that the output of a step may come from.
-func resultsOf(step *mapdef.Step) (results []ResultIn) {
-	switch do := step.Do.(type) {
-	case *mapdef.DoVerb:
-		results = []ResultIn{{Verb: do.Verb}}
-	case *mapdef.DoForeach:
-		results = lastResults(do.Steps)
-	case *mapdef.DoParallel:
-		for _, b := range do.Branches {
-			for _, r := range lastResults(b.Steps) {
-				results = append(results, ResultIn{r.Verb, r.Deep + 1})
-			}
-		}
-	}
-	for _, c := range step.Catch {
-		results = append(results, lastResults(c.Steps)...)
-	}
-	return results
 }
 
 // maskChanges masks the arguments of changes, and what their read-backs have read.
@@ -176,12 +212,12 @@ func (s *Service) maskChanges(ctx context.Context, e Execution, changes []Change
 
 // maskEdits returns edited inputs of steps as audit records have them.
 func (s *Service) maskEdits(ctx context.Context, e Execution, d *mapdef.Definition, edits map[string]json.RawMessage) (map[string]json.RawMessage, error) {
-	out, verbs := map[string]json.RawMessage{}, verbsOf(d)
+	out, steps := map[string]json.RawMessage{}, stepsOf(d)
 	var ids []string
 	var calls []ShownCall
 	for id, input := range edits {
 		out[id] = masked(input)
-		if verb, is := verbs[id]; is {
+		if verb := verbOf(steps[id]); verb != "" {
 			ids, calls = append(ids, id), append(calls, ShownCall{Verb: verb, Args: out[id]})
 		}
 	}
@@ -201,26 +237,35 @@ func (s *Service) maskEdits(ctx context.Context, e Execution, d *mapdef.Definiti
 	if err := json.Unmarshal(own(), &out); err != nil {
 		return nil, fmt.Errorf("execution: masked edits: %w", err)
 	}
+	for id := range out {
+		if raises(steps[id]) {
+			out[id] = shownWords(out[id])
+		}
+	}
 	return out, nil
 }
 
-// verbOf returns the verb that a step calls, "" for a step that calls none.
+// verbOf returns the verb that a step calls, "" for one that calls none, and for nil.
 func verbOf(step *mapdef.Step) string {
+	if step == nil {
+		return ""
+	}
 	if do, is := step.Do.(*mapdef.DoVerb); is {
 		return do.Verb
 	}
 	return ""
 }
 
-// verbsOf returns the verbs that steps call, by the ids of the steps.
-func verbsOf(d *mapdef.Definition) map[string]string {
-	verbs := map[string]string{}
-	see := func(step *mapdef.Step) {
-		if verb := verbOf(step); verb != "" {
-			verbs[step.ID] = verb
-		}
-	}
+// raises reports whether the input of a step is the words of an error.
+func raises(step *mapdef.Step) bool {
+	return step != nil && step.Do.Type() == mapdef.TypeRaise
+}
+
+// stepsOf returns the steps of a definition by their ids.
+func stepsOf(d *mapdef.Definition) map[string]*mapdef.Step {
+	steps := map[string]*mapdef.Step{}
+	see := func(step *mapdef.Step) { steps[step.ID] = step }
 	mapdef.Walk(d.Steps, see)
 	mapdef.Walk(d.OnFailure, see)
-	return verbs
+	return steps
 }

@@ -44,9 +44,11 @@ type rig struct {
 	results execution.Results
 }
 
-// definitions has one Map, or none. meet, where it is not nil, is called by each that looks it up.
+// definitions has one Map, or none, and others by their ids. meet, where it is not nil, is called by each
+// that looks one up.
 type definitions struct {
 	program *stepmachine.Program
+	others  map[uuid.UUID]*stepmachine.Program
 	meet    func()
 }
 
@@ -63,10 +65,14 @@ func (d *definitions) Version(_ context.Context, _, id uuid.UUID, _ int32) (exec
 	if d.meet != nil {
 		d.meet()
 	}
-	if d.program == nil {
+	program, other := d.others[id]
+	if !other {
+		program = d.program
+	}
+	if program == nil {
 		return execution.Version{}, fault.New(fault.CodeMapNotFound, "")
 	}
-	return execution.Version{MapID: id, Number: 1, Program: d.program, MapType: mapdef.NonCognitive}, nil
+	return execution.Version{MapID: id, Number: 1, Program: program, MapType: mapdef.NonCognitive}, nil
 }
 
 type engine struct {
@@ -136,14 +142,21 @@ func (e *engine) take() []string {
 	return told
 }
 
-// nothing knows no verbs. unmasked: what masks their results cannot be read.
-type nothing struct{ unmasked bool }
+// nothing knows no verbs. unmasked: what masks their results cannot be read. asked, where it is not nil,
+// gets the calls that are to be masked.
+type nothing struct {
+	unmasked bool
+	asked    *[]execution.ShownCall
+}
 
 func (nothing) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, error) {
 	return nil, nil
 }
 
-func (n nothing) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) bool {
+func (n nothing) MaskCalls(_ context.Context, _ uuid.UUID, calls []execution.ShownCall) bool {
+	if n.asked != nil {
+		*n.asked = calls
+	}
 	return !n.unmasked
 }
 

@@ -188,6 +188,13 @@ func (a *Answerer) endMap(ctx context.Context, w *work) (flow.TurnNext, error) {
 	if err != nil {
 		return flow.TurnNext{}, err
 	}
+	if r.Error != nil { // the caller gets the reply. All that see the message read its error
+		shown, err := a.d.Maps.Shown(ctx, e)
+		if err != nil {
+			return flow.TurnNext{}, err
+		}
+		r.Error = shown.Error
+	}
 	r.Actions = int(e.Actions - means.workflow.Actions)
 	r.Governance = e.Governance
 	r.Entries = nil
