@@ -54,6 +54,7 @@ var (
 	// work than one call may.
 	ErrTooComplex = errors.New("compile a schema: it is too complex to be checked")
 	errNumber     = errors.New("compile a schema: a number is out of range")
+	errFailed     = errors.New("compile a schema: the validator failed")
 )
 
 // Limits of one schema.
@@ -92,9 +93,36 @@ func Compile(schema json.RawMessage) (*Schema, error) {
 func CompileWith(schema json.RawMessage, memo *pattern.Memo) (s *Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s, err = nil, errors.New("compile a schema: the validator failed")
+			s, err = nil, errFailed
 		}
 	}()
+	tree, err := read(schema)
+	if err != nil {
+		return nil, err
+	}
+	schemas, places := measure(tree)
+	if schemas > maxSchemas || places > maxPlaces {
+		return nil, ErrTooComplex
+	}
+	compiled, programs, err := compile(tree, memo)
+	if err != nil {
+		return nil, err
+	}
+	s = &Schema{compiled: compiled}
+	var rules []*rule
+	if s.root, rules, err = rulesOf(compiled); err != nil {
+		return nil, err
+	}
+	s.rules = len(rules)
+	s.size = len(schema) + places + s.rules*ruleSize + programs.size*instructionSize
+	if !s.affords(map[string]any{}) {
+		return nil, ErrTooComplex
+	}
+	return s, nil
+}
+
+// read returns a schema as a tree, an error where it could not be compiled in bounded work.
+func read(schema json.RawMessage) (any, error) {
 	if !exactjson.NumbersFit(schema) {
 		return nil, errNumber
 	}
@@ -105,10 +133,11 @@ func CompileWith(schema json.RawMessage, memo *pattern.Memo) (s *Schema, err err
 	if err != nil {
 		return nil, fmt.Errorf("compile a schema: %w", err)
 	}
-	schemas, places := measure(tree)
-	if schemas > maxSchemas || places > maxPlaces {
-		return nil, ErrTooComplex
-	}
+	return tree, nil
+}
+
+// compile compiles a tree, and returns the expressions in it.
+func compile(tree any, memo *pattern.Memo) (*jsonschema.Schema, *programs, error) {
 	programs := &programs{memo: memo, made: map[string]*pattern.Pattern{}}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -117,24 +146,16 @@ func CompileWith(schema json.RawMessage, memo *pattern.Memo) (s *Schema, err err
 	c.AssertFormat()
 	c.RegisterFormat(&jsonschema.Format{Name: "byte", Validate: byteFormat})
 	if err := c.AddResource(schemaURL, tree); err != nil {
-		return nil, fmt.Errorf("compile a schema: %w", err)
+		return nil, nil, fmt.Errorf("compile a schema: %w", err)
 	}
-	s = &Schema{}
-	s.compiled, err = c.Compile(schemaURL)
+	compiled, err := c.Compile(schemaURL)
 	if programs.over {
-		return nil, ErrTooComplex
+		return nil, nil, ErrTooComplex
 	}
 	if err != nil {
-		return nil, fmt.Errorf("compile a schema: %w", err)
+		return nil, nil, fmt.Errorf("compile a schema: %w", err)
 	}
-	if s.root, s.rules, err = rulesOf(s.compiled); err != nil {
-		return nil, err
-	}
-	s.size = len(schema) + places + s.rules*ruleSize + programs.size*instructionSize
-	if !s.affords(map[string]any{}) {
-		return nil, ErrTooComplex
-	}
-	return s, nil
+	return compiled, programs, nil
 }
 
 // Validate judges args and returns what is wrong with them, nil if nothing is. Details point

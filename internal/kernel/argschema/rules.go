@@ -111,31 +111,38 @@ type namePattern struct {
 // enumCost is what comparing a value with all those of an enum costs, by the value's type.
 type enumCost struct{ numbers, strings, others float64 }
 
-// rulesOf returns the rule of a compiled schema, and how many rules there are. It replaces
+// rulesOf returns the rule of a compiled schema, and all rules in their order. It replaces
 // checks of the validator whose cost is not linear. ErrTooComplex where a schema refers back
 // to itself for the same value: no value is ever judged by it.
-func rulesOf(root *jsonschema.Schema) (*rule, int, error) {
+func rulesOf(root *jsonschema.Schema) (*rule, []*rule, error) {
 	b := &ruleBuilder{known: map[*jsonschema.Schema]*rule{}}
 	first := b.rule(root)
 	states := make(map[*rule]bool, len(b.list))
 	var list []*rule
 	for _, r := range b.list {
 		if !inOrder(r, states, &list) {
-			return nil, 0, ErrTooComplex
+			return nil, nil, ErrTooComplex
 		}
 	}
 	slices.Reverse(list)
-	depth := make([]float64, len(list))
 	for i, r := range list {
 		r.order = i
 	}
+	for i, steps := range chains(list) {
+		list[i].visit += steps * stepUp
+	}
+	return first, list, nil
+}
+
+// chains returns, by the order of the rules, how many lead to each one in place, one after the other.
+func chains(list []*rule) []float64 {
+	steps := make([]float64, len(list))
 	for i, r := range list {
-		r.visit += depth[i] * stepUp
 		for _, next := range r.inPlace {
-			depth[next.order] = max(depth[next.order], depth[i]+1)
+			steps[next.order] = max(steps[next.order], steps[i]+1)
 		}
 	}
-	return first, len(list), nil
+	return steps
 }
 
 // inOrder appends r after all rules that it leads to in place. It returns false where one of

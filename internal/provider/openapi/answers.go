@@ -47,10 +47,10 @@ type answerPart struct {
 }
 
 func newAnswers(doc *document, conv *converter) *answers {
-	own := &work{ctx: doc.ctx, limit: maxAnswerWork}
+	own := &work{ctx: doc.ctx, spare: maxAnswerWork, limit: maxAnswerWork}
 	a := &answers{doc: &document{root: doc.root, work: own, old: doc.old}, conv: conv, parts: map[string]*answerPart{}, left: maxAnswers}
 	if doc.small {
-		own.limit, a.left = maxAnswerWork/10, maxSmallAnswers
+		own.spare, a.left = maxAnswerWork/10, maxSmallAnswers
 	}
 	return a
 }

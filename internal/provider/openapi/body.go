@@ -25,8 +25,8 @@ func (o *operation) addBody() error {
 	}
 	content := field(node, "content")
 	required, _ := flag(node, "required")
-	if len(content) == 0 {
-		return nil
+	if len(content) == 0 || !o.im.doc.spend(2*len(content)) {
+		return o.im.doc.err
 	}
 	if o.method == http.MethodGet || o.method == http.MethodHead {
 		return o.dropBody(content, required)

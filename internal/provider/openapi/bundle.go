@@ -323,7 +323,8 @@ type Refers struct {
 // files. It is a VALIDATION_ERROR where the file cannot be read, and ErrNotSmall where small is set
 // and it is too much.
 func References(ctx context.Context, origin, name string, raw []byte, small bool, most int) (Refers, error) {
-	w := &work{ctx: ctx, limit: maxWork, bytes: maxBytes, small: small}
+	w := newWork(ctx)
+	w.small = small
 	tree, _, err := w.decode(raw)
 	if err != nil {
 		return Refers{}, err

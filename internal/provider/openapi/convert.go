@@ -66,6 +66,8 @@ type definition struct {
 	lost    []string
 	checked bool // that inPlace leads nowhere back to it
 	open    bool // on the path that is being checked
+	judged  bool // whether it can be used, as far as part says
+	part    *argschema.Part
 }
 
 // scratch collects what one conversion meets.
@@ -322,13 +324,17 @@ func (c *converter) setRequired(out map[string]any, key string, value any, n map
 
 func (c *converter) requiredNames(value any, n map[string]any) []string {
 	list, _ := value.([]any)
-	props := field(n, "properties")
+	if !c.doc.spend(len(list) / 4) {
+		return nil
+	}
+	props, seen := field(n, "properties"), make(map[string]bool, len(list))
 	kept := make([]string, 0, len(list))
 	for _, e := range list {
 		name, ok := e.(string)
-		if !ok || slices.Contains(kept, name) {
+		if !ok || seen[name] {
 			continue
 		}
+		seen[name] = true
 		if prop, declared := props[name]; declared && c.readOnly(prop) {
 			continue
 		}
@@ -377,6 +383,7 @@ func (c *converter) convertQueued() error {
 		}
 		s, before := newScratch(), c.nodes
 		def := c.defs[ref]
+		c.doc.at = ref
 		if def.raw, err = exactjson.Encode(c.schema(node, s, true)); err != nil {
 			return err
 		}
@@ -451,34 +458,72 @@ func (c *converter) endless(ref string) {
 	def.open, def.checked = false, true
 }
 
-// closure returns the definitions that refs reach, by name, how many schemas are in them, and
-// what they lost.
+// closure is the definitions that an operation reaches, by their names.
+type closure struct {
+	raw map[string]json.RawMessage
+	// of has what each was made of, nil where it is opaque.
+	of      map[string]*definition
+	schemas int // in all of them
+	bytes   int // of names and schemas
+	lost    []string
+}
+
+// closure returns the definitions that refs reach.
 // Beyond budget bytes or maxDefined schemas the farther ones are opaque: in some documents all schemas refer
 // to each other, and a catalog cannot repeat them in every verb.
-func (c *converter) closure(refs []string, budget int) (defs map[string]json.RawMessage, schemas int, lost []string) {
+func (c *converter) closure(refs []string, budget int) *closure {
 	seen := map[string]bool{}
-	queue := slices.Clone(refs)
-	defs = map[string]json.RawMessage{}
-	for len(queue) > 0 && c.doc.spend(1) {
-		ref := queue[0]
-		queue = queue[1:]
-		if seen[ref] {
-			continue
+	var queue []string
+	// add puts in the queue what was not there before: where all schemas refer to each other, most were.
+	add := func(refs []string) {
+		for _, ref := range refs {
+			if !seen[ref] {
+				seen[ref] = true
+				queue = append(queue, ref)
+			}
 		}
-		seen[ref] = true
-		c.endless(ref)
-		def := c.defs[ref]
-		if budget -= len(def.raw) + len(def.name); budget < 0 || schemas+def.nodes > maxDefined {
-			defs[def.name] = opaqueSchema()
-			lost = append(lost, "the schema is too large; its deeper parts are not checked")
-			continue
-		}
-		defs[def.name] = def.raw
-		schemas += def.nodes
-		lost = append(lost, def.lost...)
-		queue = append(queue, def.refs...)
 	}
-	return defs, schemas, lost
+	add(refs)
+	out := &closure{raw: map[string]json.RawMessage{}, of: map[string]*definition{}}
+	for at := 0; at < len(queue); at++ {
+		ref := queue[at]
+		def := c.defs[ref]
+		if c.doc.at = ref; !c.doc.spend(1 + len(def.refs)) {
+			break
+		}
+		c.endless(ref)
+		name, raw := def.name, def.raw
+		if budget -= len(raw) + len(name); budget < 0 || out.schemas+def.nodes > maxDefined {
+			def, raw = nil, opaqueSchema()
+			out.lost = append(out.lost, "the schema is too large; its deeper parts are not checked")
+		} else {
+			out.schemas += def.nodes
+			out.lost = append(out.lost, def.lost...)
+			add(def.refs)
+		}
+		out.raw[name], out.of[name] = raw, def
+		out.bytes += len(name) + len(raw)
+	}
+	return out
+}
+
+// put returns a schema with the definitions. It writes them as encoding the whole would: `$defs` comes
+// before all other members. The definitions are written already, and encoding them again for
+// each operation takes the most time of an import where many operations share them.
+func (cl *closure) put(own json.RawMessage) json.RawMessage {
+	out := make(json.RawMessage, 0, len(own)+cl.bytes+len(`"":,`)*len(cl.raw)+len(`{"$defs":{}},`))
+	out = append(out, `{"$defs":{`...)
+	for i, name := range sortedKeys(cl.raw) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, '"')
+		out = append(out, name...) // of letters and digits
+		out = append(out, `":`...)
+		out = append(out, cl.raw[name]...)
+	}
+	out = append(out, `},`...)
+	return append(out, own[1:]...)
 }
 
 // listOf returns a list, nil for any other value.

@@ -237,7 +237,7 @@ func (c *converter) requires(node any, property string, depth int) bool {
 		return false
 	}
 	required, _ := n["required"].([]any)
-	if slices.Contains(required, any(property)) {
+	if c.doc.spend(len(required)/8) && slices.Contains(required, any(property)) {
 		return true
 	}
 	parts, _ := n["allOf"].([]any)

@@ -19,13 +19,15 @@ func (o *operation) withoutCredentials(flat *object) {
 	if !o.isForm() {
 		return
 	}
+	dropped := map[string]bool{}
 	for name := range flat.props {
 		if o.isCredentials(httpplan.InQuery, name) {
 			delete(flat.props, name)
-			flat.required = slices.DeleteFunc(flat.required, func(r string) bool { return r == name })
+			dropped[name] = true
 			o.scratch.lose("a field of the body is dropped: its name could be taken for the credential's")
 		}
 	}
+	flat.required = slices.DeleteFunc(flat.required, func(name string) bool { return dropped[name] })
 }
 
 // formNames returns the declared fields of a form for its plan, nil where every name that the

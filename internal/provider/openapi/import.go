@@ -2,9 +2,7 @@ package openapi
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -116,8 +114,7 @@ type importer struct {
 	renamed map[string]string
 	// programs has what is wrong with the programs of the document that were read.
 	programs map[string]string
-	// compiled has why schemas cannot be used, by their digest; nil for those that can.
-	compiled map[[sha256.Size]byte]error
+	judged   judged
 }
 
 // loss is what one operation lost.
@@ -127,11 +124,10 @@ type loss struct {
 }
 
 // Import reads an OpenAPI document. A fault of one operation is reported and never fails the
-// whole. A fault of the document is a VALIDATION_ERROR, and so is one that takes more work than
-// maxWork. References that leave the document
-// are never followed.
+// whole. A fault of the document is a VALIDATION_ERROR, and so is one that takes more work than one of
+// its size may. References that leave the document are never followed.
 func Import(ctx context.Context, in ImportInput) (*Imported, error) {
-	return importWithin(in, &work{ctx: ctx, limit: maxWork, bytes: maxBytes})
+	return importWithin(in, newWork(ctx))
 }
 
 // ImportSmall is Import for a document of at most MaxSmallDocument bytes, within a tenth of the
@@ -140,7 +136,7 @@ func ImportSmall(ctx context.Context, in ImportInput) (*Imported, error) {
 	if len(in.Document) > MaxSmallDocument {
 		return nil, ErrNotSmall
 	}
-	return importWithin(in, &work{ctx: ctx, limit: maxSmallWork, bytes: maxSmallBytes, small: true})
+	return importWithin(in, newSmallWork(ctx))
 }
 
 func importWithin(in ImportInput, w *work) (*Imported, error) {
@@ -152,7 +148,7 @@ func importWithin(in ImportInput, w *work) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := &importer{in: in, doc: doc, unused: unused, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}, programs: map[string]string{}, compiled: map[[sha256.Size]byte]error{}}
+	im := &importer{in: in, doc: doc, unused: unused, conv: newConverter(doc, in.Loose), servers: map[string]bool{}, renamed: map[string]string{}, programs: map[string]string{}, judged: newJudged()}
 	im.answers = newAnswers(doc, im.conv)
 	im.hosts = &servers{im: im, seen: map[string]bool{}, refused: map[string]bool{}, uses: map[string]*verb.Server{}}
 	im.names = &names{provider: in.Slug, taken: map[string]bool{}}
@@ -238,7 +234,7 @@ func (im *importer) operations() error {
 			return err
 		}
 	}
-	im.doc.place = ""
+	im.doc.place, im.doc.at = "", ""
 	return nil
 }
 
@@ -252,7 +248,7 @@ func (im *importer) path(path string, entry any) error {
 		if !isMethod(key) {
 			continue
 		}
-		im.doc.place = placeOf(path, key)
+		im.doc.place, im.doc.at = placeOf(path, key), ""
 		if !im.doc.spend(20) {
 			return im.doc.err
 		}
@@ -297,10 +293,12 @@ func (im *importer) add(o *operation) error {
 	v, err := o.verb()
 	schemas := im.conv.nodes - before
 	if err == nil {
-		var defined int
-		v.Schema, defined, err = o.schema(max(minVerbSchema, min(maxVerbSchema, maxAllSchemas-im.bytes)))
+		var args *argumentSchema
+		args, err = o.schema(max(minVerbSchema, min(maxVerbSchema, maxAllSchemas-im.bytes)))
 		if err == nil {
-			err = im.compile(v.Schema, schemas+defined)
+			args.nodes = schemas
+			v.Schema = args.whole()
+			err = im.compile(args, v.Schema)
 		}
 	}
 	if im.doc.err != nil {
@@ -339,32 +337,6 @@ func (im *importer) add(o *operation) error {
 	o.server.Verbs++
 	im.lost = append(im.lost, loss{where: where, why: o.scratch.lost})
 	return nil
-}
-
-// compile returns why a schema of so many schemas cannot be used. It is compiled once, however many
-// operations have it.
-func (im *importer) compile(schema json.RawMessage, schemas int) error {
-	if !im.doc.spend(len(schema) / 8) {
-		return im.doc.err
-	}
-	digest := sha256.Sum256(schema)
-	if why, known := im.compiled[digest]; known {
-		return why
-	}
-	if !im.doc.spend(compileWork(schemas, schema)) || im.conv.nodes > maxNodes {
-		return im.doc.err // add looks at both
-	}
-	_, err := argschema.CompileWith(schema, im.doc.patterns.known())
-	im.doc.spendPatterns()
-	var why error
-	switch {
-	case errors.Is(err, argschema.ErrTooComplex):
-		why = reason("its arguments' schema is too complex to be checked")
-	case err != nil:
-		why = reason("its arguments' schema cannot be compiled")
-	}
-	im.compiled[digest] = why
-	return why
 }
 
 func (im *importer) reject(operation, why string) {

@@ -296,9 +296,34 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// schema returns the JSON Schema of the verb's arguments within budget bytes, and how many
-// schemas are in its definitions.
-func (o *operation) schema(budget int) (json.RawMessage, int, error) {
+// argumentSchema is the JSON Schema of a verb's arguments.
+type argumentSchema struct {
+	own  json.RawMessage // without its definitions
+	refs []string        // in own
+	defs *closure        // nil where it has none
+	// inPlace are those of refs that apply to all arguments.
+	inPlace []string
+	nodes   int // schemas in own
+}
+
+// whole returns it as it is stored.
+func (a *argumentSchema) whole() json.RawMessage {
+	if a.defs == nil {
+		return a.own
+	}
+	return a.defs.put(a.own)
+}
+
+// schemas returns how many schemas are in it.
+func (a *argumentSchema) schemas() int {
+	if a.defs == nil {
+		return a.nodes
+	}
+	return a.nodes + a.defs.schemas
+}
+
+// schema returns the JSON Schema of the verb's arguments within budget bytes.
+func (o *operation) schema(budget int) (*argumentSchema, error) {
 	slices.Sort(o.required)
 	o.required = slices.Compact(o.required)
 	if o.required == nil {
@@ -309,23 +334,22 @@ func (o *operation) schema(budget int) (json.RawMessage, int, error) {
 	schema["type"], schema["properties"], schema["required"] = "object", o.props, o.required
 	own, err := exactjson.Encode(schema)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	o.im.doc.spend(len(own) / 8)
 	if len(own) > budget {
-		return nil, 0, reason("its arguments' schema is too large")
+		return nil, reason("its arguments' schema is too large")
 	}
 	if err := o.im.conv.convertQueued(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	if len(o.scratch.refs) == 0 {
-		return own, 0, nil
+	out := &argumentSchema{own: own, refs: sorted(o.scratch.refs), inPlace: sorted(o.scratch.inPlace)}
+	if len(out.refs) == 0 {
+		return out, nil
 	}
-	defs, schemas, lost := o.im.conv.closure(sorted(o.scratch.refs), budget-len(own))
-	for _, why := range lost {
+	out.defs = o.im.conv.closure(out.refs, budget-len(own))
+	for _, why := range out.defs.lost {
 		o.scratch.lose(why)
 	}
-	schema["$defs"] = defs
-	whole, err := exactjson.Encode(schema)
-	return whole, schemas, err
+	return out, nil
 }

@@ -8,6 +8,10 @@ import (
 	"agentruntime/internal/kernel/overlay"
 )
 
+// overlayPerByte is how many units of work an overlay takes for each byte of it and of the document, at
+// most: its actions search the whole document.
+const overlayPerByte = 20
+
 // overlay applies an overlay to the document, and returns JSON pointers to its actions that were
 // about nothing. A VALIDATION_ERROR names what is wrong with the overlay. Half of the work that
 // the import may still do is left for reading the document.
@@ -23,7 +27,7 @@ func (w *work) overlay(raw json.RawMessage, root map[string]any) (unused []strin
 		}
 		return nil, invalid(details)
 	}
-	limit := (w.limit - w.spent) / 2
+	limit := (min(w.limit, w.spare+(w.read+len(raw))*overlayPerByte) - w.spent) / 2
 	room := (maxTreeBytes - w.tree) / exactjson.BytesOfObject // each value may be an object
 	list, f := o.Apply(root, overlay.Limits{
 		Work: limit, Values: max(min(maxDocumentValues-w.values, room), 0), More: func() bool { return w.ctx.Err() == nil },

@@ -223,7 +223,7 @@ func (o *operation) argName(p parameter) string {
 
 // style reads how the parameter is written and returns its schema.
 func (o *operation) style(p parameter, param *httpplan.Param) (any, string) {
-	if content := field(p.node, "content"); len(content) > 0 {
+	if content := field(p.node, "content"); len(content) > 0 && o.im.doc.spend(2*len(content)) {
 		return contentStyle(content, param)
 	}
 	param.Style = text(p.node, "style")

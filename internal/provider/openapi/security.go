@@ -26,6 +26,7 @@ func (o *operation) setSecurity() error {
 	says := o.node["security"]
 	own, has := says.([]any)
 	if o.im.in.Auth != nil {
+		o.im.doc.spend(len(own) / 8)
 		o.plan.Security = givenSecurity(*o.im.in.Auth, own, has)
 		return nil
 	}
@@ -223,6 +224,7 @@ func schemePlace(s verb.Scheme) string {
 // given one could be taken.
 func (o *operation) isSecrets(in string, same func(name string) bool) bool {
 	for _, alternative := range o.plan.Security {
+		o.im.doc.spend(len(alternative))
 		for _, s := range alternative {
 			if s.Type == string(credential.APIKey) && s.In == in && same(s.Wire) {
 				return true

@@ -132,11 +132,12 @@ func (s *servers) note(list []any) {
 	for _, entry := range list {
 		server, _ := entry.(map[string]any)
 		name := text(server, "url")
-		if !s.im.doc.spend(1 + len(name)/8) {
+		variables := field(server, "variables")
+		if !s.im.doc.spend(1 + len(name)/8 + len(variables)) {
 			return
 		}
 		s.seen["url "+name] = true
-		for variable := range field(server, "variables") {
+		for variable := range variables {
 			s.seen["variable "+variable] = true
 		}
 	}

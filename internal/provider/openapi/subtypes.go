@@ -77,22 +77,23 @@ func (o *operation) addSpread(sp *spread) {
 	o.props[sp.property] = o.nameMember(sp)
 	shared := slices.Clone(sp.forms[0].required)
 	for _, flat := range sp.forms[1:] {
-		shared = slices.DeleteFunc(shared, func(name string) bool { return !slices.Contains(flat.required, name) })
+		has := setOf(flat.required)
+		shared = slices.DeleteFunc(shared, func(name string) bool { return !has[name] })
 	}
 	if sp.base == "" {
 		shared = append(shared, sp.property)
 	}
 	o.required = append(o.required, shared...)
-	all := listOf(o.extra["allOf"])
+	all, ofAll := listOf(o.extra["allOf"]), setOf(shared)
 	var chosen []string
 	for i, one := range sp.cases {
 		chosen = append(chosen, one.names...)
-		if then := o.rest(sp, sp.forms[i], shared); len(then) > 0 {
+		if then := o.rest(sp, sp.forms[i], ofAll); len(then) > 0 {
 			all = append(all, map[string]any{"if": named(sp.property, one.names), "then": then})
 		}
 	}
 	if sp.base != "" {
-		if rest := o.rest(sp, sp.forms[len(sp.cases)], shared); len(rest) > 0 {
+		if rest := o.rest(sp, sp.forms[len(sp.cases)], ofAll); len(rest) > 0 {
 			slices.Sort(chosen)
 			all = append(all, map[string]any{"if": named(sp.property, chosen), "else": rest})
 		}
@@ -131,8 +132,16 @@ func (o *operation) nameMember(sp *spread) any {
 	return out
 }
 
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
 // rest returns what one form requires besides what all do, and which members it does not have.
-func (o *operation) rest(sp *spread, flat *object, shared []string) map[string]any {
+func (o *operation) rest(sp *spread, flat *object, shared map[string]bool) map[string]any {
 	props := map[string]any{}
 	for _, name := range sortedKeys(sp.nodes) {
 		node, has := flat.props[name]
@@ -149,7 +158,7 @@ func (o *operation) rest(sp *spread, flat *object, shared []string) map[string]a
 		out["properties"] = props
 	}
 	required := slices.DeleteFunc(slices.Clone(flat.required), func(name string) bool {
-		return slices.Contains(shared, name) || flat.props[name] == nil && flat.extra == nil
+		return shared[name] || flat.props[name] == nil && flat.extra == nil
 	})
 	if len(required) > 0 {
 		slices.Sort(required)

@@ -12,7 +12,7 @@ const maxView = 16
 // view returns a schema of the document behind its references, nil where it says nothing.
 func (c *converter) view(node any) map[string]any {
 	n, err := c.doc.object(node)
-	if err != nil || !c.doc.spend(1) {
+	if err != nil || !c.doc.spend(1+len(listOf(n["type"]))/8+len(listOf(n["enum"]))/4) {
 		return nil
 	}
 	return n

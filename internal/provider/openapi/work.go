@@ -5,16 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/yamljson"
 )
 
-// maxWork is how much work one import may take, in units of about a microsecond on 2 cores.
-// Stripe's and GitHub's whole documents take less than a tenth of it. Beyond it the
-// document is refused, so that one document never keeps a core for long.
-const maxWork = 15_000_000
+// Bounds of the work of one import, in units of a microsecond on 2 cores or less. Any document may
+// take spareWork, and workPerByte for each byte of JSON that it expands to, up to maxWork. So a small
+// document never takes as long as the largest ones. Of 2,640 published documents the largest, of 20 MB,
+// takes 8.8 million units, and each other takes less than an eighth of its bound: 1.3 for a byte at most.
+// Beyond the bound the document is refused, so that one document never keeps a core for long.
+const (
+	spareWork   = 3_000_000
+	workPerByte = 5
+	maxWork     = 15_000_000
+)
 
 // Bounds of a document that ImportSmall takes. They are in proportion to those of Import: Stripe's
 // and GitHub's documents take less work and bytes for each MiB.
@@ -34,8 +41,9 @@ const checkEvery = 10_000
 // work counts what one import costs. The same document costs the same each time.
 type work struct {
 	ctx    context.Context //nolint:containedctx // of one import, which passes it nowhere else
-	limit  int
-	bytes  int // that the import may store
+	spare  int             // units that any document may take
+	limit  int             // units that the largest one may take
+	bytes  int             // that the import may store
 	small  bool
 	values int // in what was read
 	tree   int // bytes of memory that these take
@@ -51,6 +59,7 @@ type work struct {
 	err       error // why the import must end
 	// place is the pointer to the operation that is read, empty before the first and after the last.
 	place string
+	at    string // the reference of the definition that is read
 }
 
 // spend adds units and reports whether the import may go on. What depends on how often a part
@@ -60,8 +69,8 @@ func (w *work) spend(units int) bool {
 		return false
 	}
 	w.spent += units
-	if w.spent > w.limit {
-		w.err = w.exceeded("work", "The document takes too much work to import: its operations use too many or too large schemas. Split it.")
+	if w.spent > w.most() {
+		w.err = w.exceeded("work", w.tooMuch())
 		return false
 	}
 	if w.checked == 0 || w.spent-w.checked > checkEvery {
@@ -72,6 +81,29 @@ func (w *work) spend(units int) bool {
 		}
 	}
 	return true
+}
+
+// newWork is the work of Import.
+func newWork(ctx context.Context) *work {
+	return &work{ctx: ctx, spare: spareWork, limit: maxWork, bytes: maxBytes}
+}
+
+// newSmallWork is the work of ImportSmall.
+func newSmallWork(ctx context.Context) *work {
+	return &work{ctx: ctx, spare: maxSmallWork, limit: maxSmallWork, bytes: maxSmallBytes, small: true}
+}
+
+// most returns how much work the document may take, as far as it was read.
+func (w *work) most() int { return min(w.limit, w.spare+w.read*workPerByte) }
+
+// tooMuch says what takes more work than the document may, and what to do.
+func (w *work) tooMuch() string {
+	where := ""
+	if w.at != "" {
+		where = " At the schema " + clip(schemaName(strings.TrimSuffix(w.at, anyMark))) + "."
+	}
+	return "The document takes too much work to import for its size: its operations use too many or too large schemas." +
+		where + " Split it, or have fewer operations refer to schemas that lead to most of the others."
 }
 
 // exceeded returns the error of a document that takes too much of what the rule names.
@@ -89,6 +121,9 @@ func placeOf(path, method string) string {
 	}
 	return "/openapi/paths/" + fault.PointerToken(path) + "/" + method
 }
+
+// partWork is what compiling takes beside the schemas, however few they are.
+const partWork = 30
 
 // compileWork returns what compiling a schema costs. The compiler looks each of its schemas up
 // among all others, 5,000 take a third of a second, and follows the path to each. What each byte costs

@@ -54,6 +54,8 @@ func TestImportCountsWhatOperationsUseAgain(t *testing.T) {
 		"values":                 {repeated(100, post(`{"properties":{"a":`+ref("schemas", "E")+`}}`)), `{"schemas":{"E":{"enum":[` + listed(10_000, `%d`) + `]}}}`},
 		"a query in the path":    {`{"/p?` + queries(1000) + `":{"get":{"parameters":[` + listed(100, `{"name":"q%d","in":"query"}`) + `]}}}`, `{}`},
 		"an operation of others": {`{"/p":{"post":{"description":"` + strings.Repeat("x", 100_000) + `"}},` + listed(50, `"/q%d":{"$ref":"#/paths/~1p"}`) + `}`, `{}`},
+		"names of required":      {repeated(20, post(ref("schemas", "B"))), `{"schemas":{"B":{"properties":{"a":{}},"required":[` + listed(20_000, `"p%d"`) + `]}}}`},
+		"media types of a body":  {repeated(20, `{"requestBody":`+ref("requestBodies", "B")+`}`), `{"requestBodies":{"B":{"content":{` + listed(5000, `"a/b%d":{}`) + `}}}}`},
 		"patterns":               {repeated(1, post(`{"properties":{`+listed(1000, `"p%d":{"type":"string","pattern":"^a%d$"}`)+`}}`)), `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,9 +42,6 @@ type lane struct {
 	read  importer
 	yaml  func(source []byte, path string) (json.RawMessage, error)
 	small bool
-	// most bounds one import with its storing. The importer refuses what takes too much work
-	// long before, so only a busy machine or database reaches it.
-	most time.Duration
 	// frugal has the process use less memory during a turn.
 	frugal func() (done func())
 }
@@ -54,8 +51,10 @@ type importer func(context.Context, openapi.ImportInput) (*openapi.Imported, err
 
 // Bounds of imports.
 const (
-	smallTime  = 10 * time.Second
-	largeTime  = 30 * time.Second
+	// importTime bounds one import with its storing. The importer refuses by the counted work what
+	// takes too long, which the largest documents do after about 15 s of CPU. So only a very busy
+	// machine or database reaches it. A small document has as long: its work is counted too.
+	importTime = time.Minute
 	turnWait   = 30 * time.Second
 	turnsEach  = 8  // imports of one tenant that may wait
 	turnsMost  = 64 // imports that may wait in all
@@ -82,8 +81,8 @@ func New(cfg egress.Config, d Deps) (*Service, error) {
 	}
 	return &Service{
 		catalog: d.Catalog, credentials: d.Vault, egress: cfg, client: egress.NewClient(cfg),
-		small:   lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, smallTime, usual},
-		large:   lane{newTurns(), openapi.Import, openapi.YAML, false, largeTime, d.Frugal},
+		small:   lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, usual},
+		large:   lane{newTurns(), openapi.Import, openapi.YAML, false, d.Frugal},
 		fetches: newFetches(),
 	}, nil
 }
@@ -197,7 +196,7 @@ func (l lane) do(ctx context.Context, who actor.Actor, work func(context.Context
 	}
 	defer free()
 	defer l.frugal()()
-	limited, stop := context.WithTimeout(ctx, l.most)
+	limited, stop := context.WithTimeout(ctx, importTime)
 	defer stop()
 	err = work(limited, l)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
