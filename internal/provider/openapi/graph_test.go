@@ -62,7 +62,7 @@ func TestImportBoundsTheWorkOfADocumentByItsBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const spare, each = 3_000_000, 5
+			const spare, each = 3_000_000, 3
 			_, spent, most, err := openapi.ImportCounted(t.Context(), openapi.ImportInput{Slug: "shop", Document: tc.raw})
 			require.Equal(t, spare+each*tc.size, most)
 			require.Less(t, spent, most+most/10, "it ends soon after the bound")

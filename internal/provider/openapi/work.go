@@ -19,7 +19,7 @@ import (
 // Beyond the bound the document is refused, so that one document never keeps a core for long.
 const (
 	spareWork   = 3_000_000
-	workPerByte = 5
+	workPerByte = 3
 	maxWork     = 15_000_000
 )
 
