@@ -234,7 +234,7 @@ func TestHeldCallEndsWithItsKeyOrCancel(t *testing.T) {
 	t.Run("nobody decides after owners were asked", func(t *testing.T) {
 		t.Parallel()
 		w, execution := newWorld(t), id()
-		w.policy(with(rule("gate", "require_approval", highWrite), m{"approval": m{"timeout": 1, "on_timeout": "escalate", "approvers": []m{{"type": "role", "value": "approver"}}}}))
+		w.policy(with(rule("gate", "require_approval", highWrite), m{"approval": m{"timeout": 5, "on_timeout": "escalate", "approvers": []m{{"type": "role", "value": "approver"}}}}))
 		held := w.hold(highWrite, callArgs(), execution)
 		refused(t, w.approve(held), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
 		w.awaitApproval(held, "expired")
