@@ -26,6 +26,9 @@ type gate struct {
 	armed   map[stop]int
 	stopped map[stop]bool
 	opened  chan struct{}
+	// keeps: a call that was stopped is stopped at every later point too. An attempt that is over after
+	// its time is followed by another, which on a slow machine would leave the point before the kill.
+	keeps bool
 	// listening: the gate notes in heard what passes.
 	listening bool
 	heard     []stop
@@ -56,7 +59,7 @@ func (g *gate) pass(ctx context.Context, point, call string) {
 	if g.listening {
 		g.heard = append(g.heard, at)
 	}
-	if g.armed[at] != 1 {
+	if g.armed[at] != 1 && !(g.keeps && g.holds(call)) {
 		if g.armed[at] > 1 {
 			g.armed[at]--
 		}
@@ -69,6 +72,16 @@ func (g *gate) pass(ctx context.Context, point, call string) {
 	case <-opened:
 	case <-ctx.Done():
 	}
+}
+
+// holds reports whether the call is stopped at any point. The caller has the lock.
+func (g *gate) holds(call string) bool {
+	for at := range g.stopped {
+		if at.call == call {
+			return true
+		}
+	}
+	return false
 }
 
 // await waits until the call is stopped at the point.
@@ -101,7 +114,7 @@ func (g *gate) waitsAt(point string) bool {
 			return true
 		}
 	}
-	return g.listening
+	return g.listening || g.keeps && len(g.stopped) > 0
 }
 
 // ServeHTTP answers a failpoint when its run may go on.
@@ -157,4 +170,15 @@ func TestGateStopsTheCallItIsArmedFor(t *testing.T) {
 		}
 	}
 	g.pass(t.Context(), "here", "one")
+
+	g.keeps = true
+	g.arm("here", "one")
+	over, end := context.WithCancel(t.Context())
+	end()
+	g.pass(over, "here", "one")
+	require.True(t, g.waitsAt("later"))
+	g.pass(t.Context(), "later", "two")
+	g.pass(over, "later", "one")
+	require.True(t, g.stops("later", "one"), "the next attempt of what was stopped is stopped wherever it comes")
+	require.False(t, g.stops("later", "two"))
 }

@@ -71,6 +71,7 @@ type inlineCourt struct {
 func newInlineCourt(t *testing.T) *inlineCourt {
 	t.Helper()
 	c := &inlineCourt{court: convene(t)}
+	c.gate.keeps = true
 	converter, err := engine.Converter(c.stack.CodecKey())
 	require.NoError(t, err)
 	c.own, err = client.Dial(client.Options{HostPort: c.stack.TemporalAddress, Logger: quiet{}, DataConverter: converter})

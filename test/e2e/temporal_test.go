@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -110,11 +109,9 @@ func closedHistory(t *testing.T, c client.Client, workflowID string) *historypb.
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), arriveLimit)
 	defer cancel()
-	// The row ends a moment before the workflow does.
-	_, err := c.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
-		Namespace: "default", Execution: &commonpb.WorkflowExecution{WorkflowId: workflowID}, WaitNewEvent: true,
-		HistoryEventFilterType: enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
-	})
+	// The row ends a moment before the workflow does. The server answers a poll for the end after 20 s
+	// in any case; the client polls again.
+	_, err := c.GetWorkflowHistory(ctx, workflowID, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT).Next()
 	require.NoError(t, err)
 	h := &historypb.History{}
 	for it := c.GetWorkflowHistory(ctx, workflowID, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
