@@ -38,6 +38,12 @@ UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.na
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
 RETURNING *;
 
+-- name: GiveUpMapSteps :exec
+-- Steps that began in a workflow task that was lost, and that its repeat has not begun. They have no end
+-- of their own.
+UPDATE map_steps SET status = 'cancelled', ended_at = @now
+ WHERE tenant_id = @tenant_id AND execution = @execution AND status IN ('running', 'waiting');
+
 -- name: RequireMapEnded :one
 -- Undoes the transaction where it did not end the execution, because the end was committed before:
 -- then the audit record and the event of the end must not be written again. See RequireRunChanged.

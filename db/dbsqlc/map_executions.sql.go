@@ -444,6 +444,24 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 	return i, err
 }
 
+const GiveUpMapSteps = `-- name: GiveUpMapSteps :exec
+UPDATE map_steps SET status = 'cancelled', ended_at = $1
+ WHERE tenant_id = $2 AND execution = $3 AND status IN ('running', 'waiting')
+`
+
+type GiveUpMapStepsParams struct {
+	Now       *time.Time
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+}
+
+// Steps that began in a workflow task that was lost, and that its repeat has not begun. They have no end
+// of their own.
+func (q *Queries) GiveUpMapSteps(ctx context.Context, db DBTX, arg GiveUpMapStepsParams) error {
+	_, err := db.Exec(ctx, GiveUpMapSteps, arg.Now, arg.TenantID, arg.Execution)
+	return err
+}
+
 const HasOpenMapOfCustomer = `-- name: HasOpenMapOfCustomer :one
 SELECT EXISTS (SELECT FROM unnest($1::text[]) AS named (name) CROSS JOIN LATERAL (
     SELECT FROM map_executions m
