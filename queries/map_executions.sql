@@ -39,10 +39,13 @@ UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.na
 RETURNING *;
 
 -- name: GiveUpMapSteps :exec
--- Steps that began in a workflow task that was lost, and that its repeat has not begun. They have no end
--- of their own.
-UPDATE map_steps SET status = 'cancelled', ended_at = @now
- WHERE tenant_id = @tenant_id AND execution = @execution AND status IN ('running', 'waiting');
+-- What a workflow task that was lost has written of steps, and its repeat has not: steps that began have
+-- no end of their own. No record has a higher number than the last of the attempt, so that those of a
+-- later attempt follow.
+UPDATE map_steps SET rev = least(rev, @records::integer),
+       status = CASE WHEN status IN ('running', 'waiting') THEN 'cancelled' ELSE status END,
+       ended_at = CASE WHEN status IN ('running', 'waiting') THEN @now::timestamptz ELSE ended_at END
+ WHERE tenant_id = @tenant_id AND execution = @execution AND (status IN ('running', 'waiting') OR rev > @records::integer);
 
 -- name: RequireMapEnded :one
 -- Undoes the transaction where it did not end the execution, because the end was committed before:

@@ -445,20 +445,29 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 }
 
 const GiveUpMapSteps = `-- name: GiveUpMapSteps :exec
-UPDATE map_steps SET status = 'cancelled', ended_at = $1
- WHERE tenant_id = $2 AND execution = $3 AND status IN ('running', 'waiting')
+UPDATE map_steps SET rev = least(rev, $1::integer),
+       status = CASE WHEN status IN ('running', 'waiting') THEN 'cancelled' ELSE status END,
+       ended_at = CASE WHEN status IN ('running', 'waiting') THEN $2::timestamptz ELSE ended_at END
+ WHERE tenant_id = $3 AND execution = $4 AND (status IN ('running', 'waiting') OR rev > $1::integer)
 `
 
 type GiveUpMapStepsParams struct {
-	Now       *time.Time
+	Records   int32
+	Now       time.Time
 	TenantID  uuid.UUID
 	Execution uuid.UUID
 }
 
-// Steps that began in a workflow task that was lost, and that its repeat has not begun. They have no end
-// of their own.
+// What a workflow task that was lost has written of steps, and its repeat has not: steps that began have
+// no end of their own. No record has a higher number than the last of the attempt, so that those of a
+// later attempt follow.
 func (q *Queries) GiveUpMapSteps(ctx context.Context, db DBTX, arg GiveUpMapStepsParams) error {
-	_, err := db.Exec(ctx, GiveUpMapSteps, arg.Now, arg.TenantID, arg.Execution)
+	_, err := db.Exec(ctx, GiveUpMapSteps,
+		arg.Records,
+		arg.Now,
+		arg.TenantID,
+		arg.Execution,
+	)
 	return err
 }
 

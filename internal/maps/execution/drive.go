@@ -194,7 +194,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 		return flow.MapResult{}, err
 	}
 	s.queueLockOf(b, e, v.Program.Definition())
-	db.QueueExec(b, s.q.GiveUpMapSteps, dbsqlc.GiveUpMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Now: &p.Now})
+	db.QueueExec(b, s.q.GiveUpMapSteps, dbsqlc.GiveUpMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Records: p.Records, Now: p.Now})
 	ended := db.Queue(b, s.q.FinishMap, p)
 	db.Queue(b, s.q.RequireMapEnded, dbsqlc.RequireMapEndedParams{TenantID: e.TenantID, ID: e.ID})
 	promoted := s.queueFree(b, e, v.Program.Definition())

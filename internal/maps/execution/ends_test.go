@@ -118,6 +118,11 @@ func TestEndOfAStepIsTakenBackOnlyByWhatComesAfterIt(t *testing.T) {
 			r.ended(ref, stepmachine.StatusFailed)
 			r.written(again(r, ref), 30, 1, stepmachine.StepWaiting)
 		}, stepmachine.StepWaiting},
+		"a retry of the execution after a task was lost": {func(r *rig, ref flow.MapRef) {
+			r.written(ref, 30, 1, stepmachine.StepFailed)
+			r.ended(ref, stepmachine.StatusFailed)
+			r.written(again(r, ref), 21, 1, stepmachine.StepWaiting)
+		}, stepmachine.StepWaiting},
 		"a task of the attempt before": {func(r *rig, ref flow.MapRef) {
 			r.ended(ref, stepmachine.StatusFailed)
 			again(r, ref)
@@ -153,6 +158,24 @@ func TestEndOfAnExecutionHasTheEndsOfItsSteps(t *testing.T) {
 	r.requireStep(stepmachine.StepCompleted)
 	r.written(ref, 40, 1, stepmachine.StepWaiting)
 	r.requireStep(stepmachine.StepCompleted)
+}
+
+// A workflow task that was lost has written that a step began, and its repeat ends the execution before
+// that step. An outcome that nobody knows stays.
+func TestEndOfAnExecutionGivesUpStepsThatHaveNone(t *testing.T) {
+	t.Parallel()
+	for was, is := range map[stepmachine.StepStatus]stepmachine.StepStatus{
+		stepmachine.StepRunning: stepmachine.StepCancelled, stepmachine.StepWaiting: stepmachine.StepCancelled,
+		stepmachine.StepUnknown: stepmachine.StepUnknown, stepmachine.StepFailed: stepmachine.StepFailed,
+	} {
+		r := newRig(t)
+		r.maps.program = r.program(`{"schema_version":"1","name":"Ends","steps":[]}`)
+		ref := r.triggered("ends")
+		r.written(ref, 30, 1, was)
+		r.ended(ref, stepmachine.StatusCancelled)
+		r.requireStep(is)
+		require.Equal(t, is != stepmachine.StepUnknown, r.number("SELECT count(*) FROM map_steps WHERE ended_at IS NOT NULL") == 1)
+	}
 }
 
 // A workflow task that was lost has written that a step waits, under a higher number than the repeat
