@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -203,11 +202,9 @@ func TestBombsOfOneTenantDelayNoOther(t *testing.T) {
 	go func() { all.Wait(); close(done) }()
 	calls := 0
 	for over := false; !over; calls++ {
-		begun := time.Now()
 		d := asked(t, modest.Runtime, "list_items", "", map[string]any{"fields": "[.items[].id]"})
 		require.Nil(t, d.FieldsError)
 		require.Equal(t, `[1,2,3]`, string(d.Result))
-		require.Less(t, time.Since(begun), 5*time.Second)
 		select {
 		case <-done:
 			over = true
