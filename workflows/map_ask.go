@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
@@ -50,7 +52,12 @@ func (m *mapRun) ask(ctx workflow.Context, c stepmachine.AskApproval) {
 	})
 }
 
-// closeAsk ends a question. Where people decided before that, their decision counts.
+// changeWithdrawsLater names a change of this workflow, for histories from before it: a task that was lost
+// may have withdrawn a question for a failure that its repeat did not see. Nobody could answer it then.
+const changeWithdrawsLater = "withdraw a question in a later workflow task"
+
+// closeAsk ends a question. Where people decided before that, their decision counts. A question without
+// a step is withdrawn in a later workflow task, as this one may be lost with what it has seen.
 func (m *mapRun) closeAsk(ctx workflow.Context, c stepmachine.CloseApproval) {
 	a := m.asks[askKey(c.Ref)]
 	if a == nil {
@@ -67,7 +74,11 @@ func (m *mapRun) closeAsk(ctx workflow.Context, c stepmachine.CloseApproval) {
 		m.askEnded(c.Ref)
 	}
 	m.busy++
+	later := !c.Expired && workflow.GetVersion(ctx, changeWithdrawsLater, workflow.DefaultVersion, 1) > workflow.DefaultVersion
 	workflow.Go(ctx, func(ctx workflow.Context) {
+		if later && workflow.Sleep(ctx, time.Millisecond) != nil { // a timer ends the task
+			return // the workflow ends
+		}
 		out, err := closeAskInMap(ctx, flow.MapAskEnd{MapRef: m.in.MapRef, Ref: c.Ref, Expired: c.Expired})
 		m.busy--
 		if err == nil && c.Expired {

@@ -307,8 +307,8 @@ func (s *Service) decided(ctx context.Context, e Execution, in flow.MapLook) ([]
 			return nil, err
 		}
 	}
-	// A question that the execution itself has withdrawn was decided by nobody. It is asked about where the
-	// task that withdrew it was lost: what made the execution do so comes again, and comes first.
+	// Nobody decides a question that the execution itself withdraws. A look finds one only in a history of
+	// an earlier release, which withdrew it in the task that saw the reason. That task may have been lost.
 	return s.decisions(ctx, e, in.MapRef, in.Asks, "")
 }
 
