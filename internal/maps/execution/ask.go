@@ -138,10 +138,27 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 	if err != nil {
 		return out, fmt.Errorf("execution: ask: %w", err)
 	}
+	asking := governance.Asking{Requirements: n.Requirements, ExpiresAt: in.Ask.ExpiresAt}
+	if len(rows.Value) > 0 { // some may have approved it already
+		if asking, err = s.askingNow(ctx, e.TenantID, n.ID); err != nil {
+			return out, err
+		}
+	}
 	out.Details = flow.HoldDetails(flow.Hold{
-		Step: pathOf(in.Ask.Ref), ApprovalID: n.ID, Who: governance.Asking{Requirements: n.Requirements}.InWords(), Until: in.Ask.ExpiresAt, PublicURL: s.cfg.PublicURL,
+		Step: pathOf(in.Ask.Ref), ApprovalID: n.ID, Who: asking.InWords(), Until: asking.ExpiresAt, PublicURL: s.cfg.PublicURL,
 	})
 	return out, nil
+}
+
+// askingNow returns how an approval stands, with its votes.
+func (s *Service) askingNow(ctx context.Context, tenant uuid.UUID, id string) (governance.Asking, error) {
+	b := &db.Batch{}
+	reading := approval.QueueRead(b, tenant, id)
+	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
+		return governance.Asking{}, fmt.Errorf("execution: approval %s: %w", id, err)
+	}
+	asked, err := reading.Asked()
+	return asked.Asking, err
 }
 
 // mostTitle is the most bytes of a title that an approval shows.
