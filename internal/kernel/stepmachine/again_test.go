@@ -13,7 +13,7 @@ import (
 
 // calls lets the execution go on to its end, and returns the calls that it makes. The first call of each
 // number of a verb ends without an effect. What a second one has done is known, or not for shop:lost.
-// Those of shop:a always end without an effect.
+// Those of shop:a always end without an effect, and shop:read has only read.
 func (x *player) calls(commands []stepmachine.Command) (made []string) {
 	x.t.Helper()
 	now := at(0)
@@ -29,6 +29,7 @@ func (x *player) calls(commands []stepmachine.Command) (made []string) {
 				end.Sent, end.MayRepeat = true, false
 			default:
 				end = executed(c.Ref, `1`).CallEnd
+				end.Wrote = c.Verb != "shop:read"
 			}
 			e = stepmachine.VerbEnded{CallEnd: end}
 		case stepmachine.StartTimer:
@@ -56,6 +57,46 @@ on_failure:
 	require.Equal(t, []string{"shop:a#1", "shop:tell#1", "shop:tell#2", "shop:one#1", "shop:one#2", "shop:lost#1", "shop:lost#2"}, x.calls(commands))
 	for range 2 {
 		require.Equal(t, []string{"shop:tell#2", "shop:one#2", "shop:lost#2"}, x.calls(x.next(at(0), stepmachine.Again{}))[1:])
+	}
+}
+
+// A loop that begins again makes its reads again, from the first number on: a read cannot happen twice. An
+// execution of an earlier revision has kept the numbers of its reads, and goes on with them. A loop that has
+// written does not begin again.
+func TestLoopThatBeginsAgainMakesItsReadsFromTheFirstNumberOn(t *testing.T) {
+	t.Parallel()
+	const text = `
+steps:
+  - {id: each, type: foreach, items: [1, 2], steps: [{id: one, type: verb, verb: "shop:%s", retry: {max_attempts: 2}}]}
+  - {id: a, type: verb, verb: "shop:a"}
+`
+	first := []string{"#1", "#2", "#1", "#2"}
+	for name, c := range map[string]struct {
+		verb     string
+		revision int
+		again    []string
+	}{
+		"reads":                {"read", 2, first},
+		"reads of revision 1":  {"read", 1, []string{"#2", "#2"}},
+		"writes":               {"write", 2, nil},
+		"writes of revision 1": {"write", 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := program(t, fmt.Sprintf(text, c.verb))
+			s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: c.revision, Execution: "exec_1"})
+			x := &player{t, p, s}
+			calls := func(numbers []string, last int) (made []string) {
+				for _, number := range numbers {
+					made = append(made, "shop:"+c.verb+number)
+				}
+				return append(made, fmt.Sprintf("shop:a#%d", last))
+			}
+			require.Equal(t, calls(first, 1), x.calls(commands))
+			for n := 2; n < 4; n++ {
+				require.Equal(t, calls(c.again, n), x.calls(x.next(at(0), stepmachine.Again{FromStep: "each"})))
+			}
+		})
 	}
 }
 
