@@ -79,8 +79,9 @@ type MapInput struct {
 	ShowsState bool `json:"shows_state,omitempty"`
 	// ShowsEnd: it says how the execution ended too. One that an earlier release has started does not.
 	ShowsEnd bool `json:"shows_end,omitempty"`
-	// Paces: a release has started it that said here what MapBegun.Paces says, and had revision 1 of the
-	// step machine without a name for it. None does any longer.
+	// Paces is true where an earlier release started the workflow. That release set Paces here, where later
+	// ones set MapBegun.Paces. Its step machine had the rules of revision 1, and states had no revision yet.
+	// So such an execution has revision 1 at least. No release sets Paces here any longer.
 	Paces bool `json:"paces,omitempty"`
 	// Carried is what the workflow had before it continued in a new history; nil in the first.
 	Carried *MapCarried `json:"carried,omitempty"`
