@@ -106,6 +106,10 @@ func Respond(h Handler) http.HandlerFunc {
 	}
 }
 
+// unavailableRetry is when to repeat a call for which something that the service needs was away: the
+// engine, the database or the KMS. Their restarts take a few seconds.
+const unavailableRetry = 5 * time.Second
+
 // Fault returns what the caller is told of err, and logs err once. The text of an error
 // that is no fault stays in the log.
 func (c *Call) Fault(err error) *fault.Error {
@@ -120,6 +124,11 @@ func (c *Call) Fault(err error) *fault.Error {
 	}
 	if f.Code.Spec().Status >= http.StatusInternalServerError && f.Cause != nil {
 		c.Log.Warn("request refused", slog.String("code", string(f.Code)), slog.String("error", f.Cause.Error()))
+	}
+	if f.Code == fault.CodeServiceUnavailable && f.Retryable && f.RetryAfter == 0 {
+		later := *f // other callers may be told of the same fault
+		later.RetryAfter = unavailableRetry
+		return &later
 	}
 	return f
 }
