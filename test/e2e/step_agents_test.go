@@ -112,7 +112,7 @@ func TestCallsOfAMapAreTaintedOnceItsModelHasReadAnAnswer(t *testing.T) {
 	})
 }
 
-// Policies see the name and the version of the stored agent that does a step.
+// Policies see the name, the version and the mode of the stored agent that does a step.
 func TestPoliciesJudgeStepsByTheirAgent(t *testing.T) {
 	t.Parallel()
 	g, tenant := connected(t, sharedDev().For(t))
@@ -120,6 +120,7 @@ func TestPoliciesJudgeStepsByTheirAgent(t *testing.T) {
 		"name": "Not the second", "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}}, "action": map[string]any{"type": "block"},
 		"conditions": []any{
 			map[string]any{"field": "agent.name", "operator": "equals", "value": "Marker"}, map[string]any{"field": "agent.version", "operator": "equals", "value": 2},
+			map[string]any{"field": "agent.executionMode", "operator": "equals", "value": "conversational"},
 		},
 	})
 	id := agentIDOf(t, tenant, map[string]any{"name": "Marker"})

@@ -156,6 +156,8 @@ type StepAgent struct {
 	ID      uuid.UUID `json:"id"`
 	Name    string    `json:"name,omitempty"` // "" in rows of earlier releases
 	Version int32     `json:"version"`
+	// Mode is its executionMode; "" in rows of earlier releases.
+	Mode string `json:"mode,omitempty"`
 }
 
 func modelPlace(e Execution, ref stepmachine.Ref, turn int, f datakey.Field) datakey.Place {

@@ -122,7 +122,8 @@ func (s *Stepper) next(
 		}
 		if by != nil {
 			ask.Managed = managed(by)
-			turn.Agent, ask.Instructions = &execution.StepAgent{ID: by.AgentID, Name: by.Definition.Name, Version: by.Number}, by.Definition.Instructions
+			turn.Agent = &execution.StepAgent{ID: by.AgentID, Name: by.Definition.Name, Version: by.Number, Mode: string(by.Definition.ExecutionMode)}
+			ask.Instructions = by.Definition.Instructions
 		}
 		req, err := modelstep.Open(ask)
 		if err != nil {

@@ -192,7 +192,11 @@ func aboutCall(e execution.Execution, step, credential string, how making) (json
 		about["tainted"] = tainted
 	}
 	if by := how.by; by != nil && by.Name != "" {
-		about["agent"] = map[string]any{"name": by.Name, "version": by.Version}
+		agent := map[string]any{"name": by.Name, "version": by.Version}
+		if by.Mode != "" {
+			agent["executionMode"] = by.Mode
+		}
+		about["agent"] = agent
 	}
 	for name, value := range map[string]string{
 		"customer_id":   e.Customer, // policies judge by it, and an erasure finds the run by it
