@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/stepmachine"
 	mapruns "agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/event"
 )
@@ -95,8 +95,13 @@ type executionStatus struct {
 	ExecutionID string `json:"execution_id"`
 	Status      string `json:"status"`
 	Attempt     int32  `json:"attempt"`
-	// WaitingFor is of Maps only.
-	WaitingFor *stepmachine.WaitsFor `json:"waiting_for,omitempty"`
+}
+
+// mapStatus is the same of a Map, with what it waits for as the execution shows it.
+type mapStatus struct {
+	executionStatus
+
+	WaitingFor json.RawMessage `json:"waiting_for,omitempty"`
 }
 
 // runSource tells of one run.
@@ -177,7 +182,7 @@ func (f *mapRunSource) next(ctx context.Context) (messages []byte, more, over bo
 	// The last page has read the execution before its steps. Where it has ended by then, all
 	// steps were told.
 	f.since, f.sent, f.turn, f.after = f.turn, f.telling, nil, 0
-	if err := f.status(&b, p.Execution); err != nil {
+	if err := f.status(ctx, &b, p.Execution); err != nil {
 		return nil, false, false, err
 	}
 	if b.Len() > 0 {
@@ -197,12 +202,15 @@ func (f *mapRunSource) next(ctx context.Context) (messages []byte, more, over bo
 }
 
 // status tells how the execution stands, where that is new.
-func (f *mapRunSource) status(b *bytes.Buffer, e mapruns.Execution) error {
+func (f *mapRunSource) status(ctx context.Context, b *bytes.Buffer, e mapruns.Execution) error {
 	text := string(e.Status) + strconv.Itoa(int(e.Attempt)) + string(e.WaitingFor)
 	if text == f.told {
 		return nil
 	}
+	waits, err := f.s.deps.Executions.Waiting(ctx, e)
+	if err != nil {
+		return err
+	}
 	f.told = text
-	now := executionStatus{ExecutionID: e.ExecutionID, Status: string(e.Status), Attempt: e.Attempt, WaitingFor: e.Waits()}
-	return message(b, "", "status", now)
+	return message(b, "", "status", mapStatus{executionStatus{ExecutionID: e.ExecutionID, Status: string(e.Status), Attempt: e.Attempt}, waits})
 }

@@ -32,6 +32,7 @@ type Executions interface {
 	Signals(ctx context.Context, e mapruns.Execution, after int32, limit int) ([]mapruns.SentSignal, bool, error)
 	States(ctx context.Context, e mapruns.Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error)
 	Since(ctx context.Context, e mapruns.Execution, since *int64, after int32, limit int) (mapruns.Progress, error)
+	Waiting(ctx context.Context, e mapruns.Execution) (json.RawMessage, error)
 	// Changes returns a page of the writes that a dry run has not made, in their order.
 	Changes(ctx context.Context, e mapruns.Execution, after int32, limit int) (mapruns.ChangeList, error)
 	// Propose returns the decision about them that a selection means. It refuses with VALIDATION_ERROR,

@@ -261,3 +261,25 @@ func TestTriggerOfAVersionNeedsTheRightToManageMaps(t *testing.T) {
 		}
 	}
 }
+
+// Those who follow an execution, and those who look at its drawing, see what it waits for as its page says.
+func TestExecutionThatWaitsForPeopleIsFollowedAndDrawnAsItIsShown(t *testing.T) {
+	t.Parallel()
+	_, tenant := connected(t, sharedDev().For(t))
+	tenant.User.NewPolicy(t, rig.Policy("hold", "require_approval", "gate:create_thing", nil))
+	for name, steps := range map[string]string{
+		"an approval step": `[{"id":"waits","type":"approval","title":"Go on?"}]`,
+		"a held call":      `[{"id":"waits","type":"verb","verb":"gate:create_thing","args":{"id":"a"}}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, approvalID := asks(t, tenant, steps, map[string]any{})
+			told := follow(t, tenant.User, path+"/stream", "").until("status")
+			require.Contains(t, told[len(told)-1].data, `"approval_id":"`+approvalID+`"`)
+			require.Equal(t, map[string]string{"waits": "waiting"}, stepsOf(t, told))
+			require.Regexp(t, `class \w+ pending_approval`, string(tenant.User.Do(http.MethodGet, path+"/graph", nil).Body))
+			svg := string(tenant.User.Do(http.MethodGet, path+"/graph?format=svg", nil).Body)
+			require.Contains(t, svg, "· pending_approval")
+		})
+	}
+}

@@ -341,15 +341,8 @@ func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, e
 	if err != nil {
 		return e, fmt.Errorf("execution: %w", err)
 	}
-	if e.Status == stepmachine.StatusPending {
-		if e.WaitingFor, err = s.waitingForApproval(ctx, e); err != nil {
-			return e, err
-		}
-	}
-	if w := e.Waits(); w != nil && w.Ask > 0 {
-		if e.WaitingFor, err = s.waitingForAnswer(ctx, e); err != nil {
-			return e, err
-		}
+	if e.WaitingFor, err = s.Waiting(ctx, e); err != nil {
+		return e, err
 	}
 	if e.Output, err = openOptional(key, e.place(datakey.MapOutput), r.Output); err != nil {
 		return e, err
@@ -362,6 +355,19 @@ func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, e
 		e.Undoing = *undoing
 	}
 	return e, err
+}
+
+// Waiting returns what the execution waits for, with the approval that people decide, or the question.
+func (s *Service) Waiting(ctx context.Context, e Execution) (json.RawMessage, error) {
+	w := e.Waits()
+	switch {
+	case e.Status == stepmachine.StatusPending:
+		return s.waitingForApproval(ctx, e)
+	case w != nil && w.Ask > 0:
+		return s.waitingForAnswer(ctx, e)
+	default:
+		return e.WaitingFor, nil
+	}
 }
 
 // readOptional opens a text and reads it; nil where there is none.
