@@ -14,7 +14,8 @@ import (
 // Limits on the servers of a document.
 const (
 	maxServerURL     = 2048 // bytes
-	maxServersListed = 500  // in the report
+	maxFilled        = 2 * maxServerURL
+	maxServersListed = 500 // in the report
 )
 
 // servers resolves the servers of a document and counts which verbs use them.
@@ -187,10 +188,18 @@ func (s *servers) resolve(entry any) (string, error) {
 // fill puts values in place of the variables of a server's URL.
 func (s *servers) fill(name string, variables map[string]any) (string, error) {
 	var problem error
+	size := len(name)
 	raw := templateName.ReplaceAllStringFunc(name, func(place string) string {
+		if problem != nil {
+			return ""
+		}
 		value, err := s.variable(place[1:len(place)-1], variables)
-		if err != nil && problem == nil {
+		if size += len(value); err == nil && size > maxFilled {
+			err = reason("its URL is too long") // a name may stand in it hundreds of times
+		}
+		if err != nil {
 			problem = err
+			return ""
 		}
 		return value
 	})

@@ -3,6 +3,7 @@ package openapi_test
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,4 +128,15 @@ func TestImportRefusesServersThatTheDocumentDoesNotHave(t *testing.T) {
 			require.Equal(t, tt.path, fault.As(err).Details[0].Path)
 		})
 	}
+}
+
+// A value of 10,000 bytes that stands in a URL 600 times would make 6 MB of it, and one of 25 MB gigabytes.
+func TestServerWhoseVariablesMakeItTooLongIsRefused(t *testing.T) {
+	t.Parallel()
+	server := `{"url":"https://a.example/` + strings.Repeat("{v}", 600) + `","variables":{"v":{"default":"` + strings.Repeat("x", 10_000) + `"}}}`
+	doc := `{"openapi":"3.1.0","servers":[` + server + `],"paths":{"/p":{"get":{}}}}`
+	_, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: []byte(doc)})
+	require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+	require.Contains(t, err.Error(), "its URL is too long")
+	require.Less(t, len(err.Error()), 1000)
 }
