@@ -427,7 +427,12 @@ func (c *converter) defName(ref string) string {
 	}, token)
 	if name != token || name == "" || c.taken[name] || len(name) > maxDomain {
 		sum := sha256.Sum256([]byte(ref))
-		name = argschema.Shorten(name, maxDomain-9) + "_" + hex.EncodeToString(sum[:4])
+		short := argschema.Shorten(name, maxDomain-9)
+		name = short + "_" + hex.EncodeToString(sum[:4])
+		for c.taken[name] { // an author can choose a name that is another's digest
+			sum = sha256.Sum256(sum[:])
+			name = short + "_" + hex.EncodeToString(sum[:4])
+		}
 	}
 	c.taken[name] = true
 	return name

@@ -1,11 +1,16 @@
 package openapi_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/provider/openapi"
 )
 
 func TestParametersThatSomethingElseSetsAreDropped(t *testing.T) {
@@ -63,4 +68,23 @@ func TestFieldsOfAFormAreNamedWhereOthersCanBeSent(t *testing.T) {
 			require.NotContains(t, string(im.Verbs[0].Schema), "Key")
 		})
 	}
+}
+
+// The name of a definition whose own name is taken has a digest of its reference. A document can have a
+// schema of just that name.
+func TestDefinitionsWhoseNamesCollideStayApart(t *testing.T) {
+	t.Parallel()
+	const other = "#/components/others/foo"
+	sum := sha256.Sum256([]byte(other))
+	digest := "foo_" + hex.EncodeToString(sum[:4])
+	ref := func(to string) string { return `{"$ref":"` + to + `"}` }
+	body := `{"type":"object","properties":{"a":` + ref("#/components/schemas/foo") + `,"b":` + ref("#/components/schemas/"+digest) + `,"c":` + ref(other) + `}}`
+	doc := document("3.1.0", `{"/p":{"post":{"requestBody":{"content":{"application/json":{"schema":`+body+`}}}}}}`,
+		`{"schemas":{"foo":{"type":"string"},"`+digest+`":{"type":"integer"}},"others":{"foo":{"type":"boolean"}}}`)
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: doc})
+	require.NoError(t, err)
+	schema, err := argschema.Compile(im.Verbs[0].Schema)
+	require.NoError(t, err)
+	require.Empty(t, schema.Validate(json.RawMessage(`{"a":"x","b":1,"c":true}`)))
+	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"b":true}`)))
 }
