@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/openapi"
 )
 
 // inPath is the schema of a text in a path.
@@ -306,5 +307,19 @@ func TestFormThatIsOneArgumentIsAnObject(t *testing.T) {
 			require.JSONEq(t, tc.want, string(schema.Properties["body"]))
 			require.Equal(t, tc.lost, len(im.Degraded) == 1, "%v", im.Degraded)
 		})
+	}
+}
+
+// OpenAPI 3.0 ignores what stands beside a reference.
+func TestReadOnlyBesideAReferenceCountsInOpenAPI31(t *testing.T) {
+	t.Parallel()
+	body := `{"type":"object","properties":{"o":{"type":"object","required":["id","n"],"properties":{"id":{"$ref":"#/components/schemas/Id","readOnly":true},"n":{}}}}}`
+	for version, refused := range map[string]bool{"3.1.0": false, "3.0.3": true} {
+		doc := document(version, `{"/p":{"post":{"requestBody":{"content":{"application/json":{"schema":`+body+`}}}}}}`, `{"schemas":{"Id":{"type":"string"}}}`)
+		im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: doc})
+		require.NoError(t, err)
+		schema, err := argschema.Compile(im.Verbs[0].Schema)
+		require.NoError(t, err)
+		require.Equal(t, refused, len(schema.Validate(json.RawMessage(`{"o":{"n":1}}`))) > 0, version)
 	}
 }

@@ -295,6 +295,11 @@ func (c *converter) setProperties(out map[string]any, key string, value any, s *
 // readOnly reports whether a property is the provider's to set: a request does
 // not carry it.
 func (c *converter) readOnly(node any) bool {
+	if beside, _ := node.(map[string]any); !c.doc.old && beside != nil {
+		if ro, _ := flag(beside, "readOnly"); ro { // OpenAPI 3.1 counts what stands beside a reference
+			return true
+		}
+	}
 	n, err := c.doc.object(node)
 	if err != nil {
 		return false
