@@ -182,8 +182,7 @@ func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[str
 	keepSecrecy(out, n)
 	if ch := c.alternatives(n, s); ch != nil {
 		n = maps.Clone(n)
-		delete(n, "oneOf")
-		delete(n, "anyOf")
+		delete(n, formsWord(n)) // the other word, if it is there, still counts
 		n["allOf"] = append(slices.Clone(listOf(n["allOf"])), chosen{ch})
 	}
 	for _, key := range sortedKeys(n) { // in order: what is dropped can depend on it

@@ -55,13 +55,16 @@ func discriminatorOf(n map[string]any) (property string, mapping map[string]any)
 }
 
 // forms returns the list of the alternatives of a schema, nil where it has none.
-func forms(n map[string]any) []any {
+func forms(n map[string]any) []any { return listOf(n[formsWord(n)]) }
+
+// formsWord returns the keyword of the alternatives of a schema, "" where it has none.
+func formsWord(n map[string]any) string {
 	for _, word := range []string{"oneOf", "anyOf"} {
-		if list, _ := n[word].([]any); len(list) > 0 {
-			return list
+		if len(listOf(n[word])) > 0 {
+			return word
 		}
 	}
-	return nil
+	return ""
 }
 
 // subtypes returns the choice between a base and the schemas that extend it; nil where the

@@ -131,3 +131,21 @@ func TestDiscriminatorThatLeadsAstrayIsSurvived(t *testing.T) {
 		})
 	}
 }
+
+// A schema may have alternatives that a discriminator tells apart, and others beside them.
+func TestDiscriminatorBesideOtherAlternativesKeepsBoth(t *testing.T) {
+	t.Parallel()
+	form := func(name string) string {
+		return `"` + name + `":{"type":"object","required":["kind"],"properties":{"kind":{"const":"` + name + `"},"email":{},"phone":{}}}`
+	}
+	body := `{"type":"object","properties":{"to":{"oneOf":[{"$ref":"#/components/schemas/A"},{"$ref":"#/components/schemas/B"}],
+		"discriminator":{"propertyName":"kind"},"anyOf":[{"required":["email"]},{"required":["phone"]}]}}}`
+	doc := document("3.1.0", `{"/p":{"post":{"requestBody":{"content":{"application/json":{"schema":`+body+`}}}}}}`, `{"schemas":{`+form("A")+`,`+form("B")+`}}`)
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: doc})
+	require.NoError(t, err)
+	schema, err := argschema.Compile(im.Verbs[0].Schema)
+	require.NoError(t, err)
+	require.Empty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"A","email":"x"}}`)))
+	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"A"}}`)))
+	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"C","email":"x"}}`)))
+}
