@@ -58,6 +58,9 @@ func (o *operation) parameters(item, node map[string]any) {
 				return
 			}
 			p, err := o.resolve(entry)
+			if !o.Spend(parameterWork + memberWork*len(p)) {
+				return
+			}
 			if err != nil {
 				broken = append(broken, o.kept(entry)) // the importer says what is wrong
 				continue
@@ -283,7 +286,7 @@ func (o *operation) responses(node map[string]any) map[string]any {
 	var content map[string]any // of all answers
 	out := map[string]any{}
 	for status, value := range object(node["responses"]) {
-		if !o.Spend(1) {
+		if !o.Spend(responseWork) {
 			break
 		}
 		response, err := o.resolve(value)

@@ -28,6 +28,14 @@ type Notes struct {
 	Rejected string
 }
 
+// What the result has besides the document, in units of work. Many paths may refer to one item, and each
+// gets a copy of its operations. 15 million units, the most that a document may take, stand for about 400 MB.
+const (
+	memberWork    = 2  // one member of an object that is copied
+	parameterWork = 24 // a parameter, beside its members
+	responseWork  = 14 // an answer
+)
+
 // home is the member under which the result has the document. References to places that OpenAPI
 // 3.0 does not have lead there.
 const home = "x-swagger"
@@ -136,10 +144,10 @@ func (c *converter) paths(paths map[string]any) map[string]any {
 			out[path] = value
 			continue
 		}
-		if !c.Spend(2) {
+		item, err := c.resolve(value)
+		if !c.Spend(2 + memberWork*len(item)) {
 			return out
 		}
-		item, err := c.resolve(value)
 		if err != nil {
 			out[path] = c.kept(value) // the importer says what is wrong
 			continue
@@ -174,6 +182,9 @@ func (c *converter) kept(value any) any {
 
 // operation converts one operation of a path.
 func (c *converter) operation(item, node map[string]any) map[string]any {
+	if !c.Spend(memberWork * len(node)) {
+		return map[string]any{}
+	}
 	out := make(map[string]any, len(node)+2)
 	for key, value := range node {
 		switch key {

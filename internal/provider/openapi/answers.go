@@ -288,6 +288,9 @@ func (a *answers) keywords(out, n map[string]any, refs map[string]bool) {
 
 // literal keeps a value that is short.
 func (a *answers) literal(out map[string]any, key string, value any, lost *scratch) {
+	if !a.doc.spendValue(value) {
+		return
+	}
 	list, _ := value.([]any)
 	switch key {
 	case "const", "default":

@@ -284,7 +284,7 @@ func saysObject(n map[string]any) bool {
 	case string:
 		return t == "object"
 	case []any:
-		return slices.Contains(t, any("object"))
+		return slices.Contains(t[:min(len(t), maxTypes)], any("object"))
 	}
 	return false
 }

@@ -154,7 +154,7 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 		}
 		out = c.keywords(rest, s, inPlace)
 	} else {
-		if d := text(n, "description"); d != "" {
+		if d := text(n, "description"); d != "" && c.doc.spend(len(d)/bytesPerUnit) {
 			out["description"] = argschema.Shorten(d, maxText)
 		}
 		keepSecrecy(out, n)
@@ -189,7 +189,7 @@ func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[str
 		value := n[key]
 		switch key {
 		case "title", "description":
-			if t, ok := value.(string); ok && t != "" {
+			if t, ok := value.(string); ok && t != "" && c.doc.spend(len(t)/bytesPerUnit) {
 				out[key] = argschema.Shorten(t, maxText)
 			}
 		case "format", "contentEncoding", "contentMediaType":
@@ -203,7 +203,7 @@ func (c *converter) keywords(n map[string]any, s *scratch, inPlace bool) map[str
 		case "type":
 			c.setType(out, value, s)
 		case "enum", "const", "default", "example", "examples":
-			if list, many := value.([]any); !many || c.doc.spend(len(list)/4) {
+			if c.doc.spendValue(value) {
 				setLiteral(out, key, value, s)
 			}
 		case "required", "dependentRequired":
@@ -273,6 +273,7 @@ func (c *converter) setProperties(out map[string]any, key string, value any, s *
 	for _, name := range sortedKeys(props) {
 		node := props[name]
 		if key == "properties" && c.readOnly(node) {
+			c.doc.spend(1)
 			continue
 		}
 		if key == "patternProperties" {

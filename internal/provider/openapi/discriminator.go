@@ -340,6 +340,9 @@ func (c *converter) childrenIn(home string) map[string][]string {
 	c.children[home] = out
 	place, _ := c.doc.lookup(strings.TrimSuffix(home, "/"))
 	schemas, _ := place.(map[string]any)
+	if !c.doc.spend(len(schemas)) { // a reference may write one place in many ways
+		return out
+	}
 	for _, name := range sortedKeys(schemas) {
 		n, _ := schemas[name].(map[string]any)
 		parts, _ := n["allOf"].([]any)

@@ -53,6 +53,14 @@ func (im *importer) unfit(program string) string {
 	return why
 }
 
+// readBack is the function readBack for a value of the document, which many operations may share.
+func (im *importer) readBack(value any) (*verb.ReadBack, error) {
+	if !im.doc.spendValue(value) {
+		return nil, im.doc.err
+	}
+	return readBack(value)
+}
+
 // readBack reads the form of x-agent-runtime.read_back. Its verb may be written as the
 // operationId.
 func readBack(value any) (*verb.ReadBack, error) {

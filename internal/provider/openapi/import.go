@@ -244,6 +244,9 @@ func (im *importer) path(path string, entry any) error {
 		im.reject(path, "its path cannot be read: "+why.Error())
 		return nil //nolint:nilerr // reported, the other paths go on
 	}
+	if !im.doc.spend(len(item)) { // many paths may refer to one item
+		return im.doc.err
+	}
 	for _, key := range sortedKeys(item) {
 		if !isMethod(key) {
 			continue

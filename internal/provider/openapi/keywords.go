@@ -11,6 +11,9 @@ import (
 // maxPattern is the longest regular expression that is compiled.
 const maxPattern = 4096
 
+// maxTypes is how many names of types a schema may list. JSON has seven.
+const maxTypes = 64
+
 // setType keeps the types JSON Schema knows.
 func (c *converter) setType(out map[string]any, value any, s *scratch) {
 	var names []any
@@ -18,7 +21,10 @@ func (c *converter) setType(out map[string]any, value any, s *scratch) {
 	case string:
 		names = []any{v}
 	case []any:
-		names = v
+		if names = v; len(names) > maxTypes {
+			s.lose("a schema has a type that JSON does not have")
+			return
+		}
 	}
 	var kept []string
 	for _, e := range names {

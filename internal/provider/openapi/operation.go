@@ -21,6 +21,7 @@ const (
 	maxArgName       = 255
 	maxDeclared      = 8
 	maxDeclaredInput = 64
+	maxUnknown       = 20 // unknown members of x-agent-runtime; a report has room for fewer
 )
 
 // operation is one method of one path on its way to a verb.
@@ -53,7 +54,11 @@ func label(method, path string) string { return method + " " + path }
 func (o *operation) verb() (verb.Definition, error) {
 	o.props, o.extra, o.scratch = map[string]any{}, map[string]any{}, newScratch()
 	o.plan = httpplan.Plan{Method: o.method}
-	v := verb.Definition{Name: o.im.names.propose(text(o.node, "operationId"), o.method, o.path), Description: o.description(), Domain: o.domain(), RiskBy: verb.ByMethod}
+	id := text(o.node, "operationId")
+	if !o.im.doc.spend(len(id) / bytesPerUnit) {
+		return verb.Definition{}, o.im.doc.err
+	}
+	v := verb.Definition{Name: o.im.names.propose(id, o.method, o.path), Description: o.description(), Domain: o.domain(), RiskBy: verb.ByMethod}
 	v.Risk, v.Operation = verb.OfMethod(o.method)
 	if err := o.readNotes(); err != nil {
 		return verb.Definition{}, err
@@ -137,10 +142,10 @@ func (o *operation) description() string {
 func (o *operation) domain() string {
 	tags, _ := o.node["tags"].([]any)
 	for _, tag := range tags {
-		if !o.im.doc.spend(1) {
+		name, _ := tag.(string)
+		if !o.im.doc.spend(1 + len(name)/bytesPerUnit) {
 			break
 		}
-		name, _ := tag.(string)
 		if d := domainName(name); d != "" {
 			return d
 		}
@@ -165,9 +170,17 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 		o.scratch.lose("x-agent-runtime is not an object and is ignored")
 		return ""
 	}
+	if !o.im.doc.spend(len(ext)) {
+		return ""
+	}
 	var idempotency verb.Idempotency
-	for key, value := range ext {
+	unknown := 0
+	for _, key := range sortedKeys(ext) { // in order: those that are reported are the same each time
+		value := ext[key]
 		word, _ := value.(string)
+		if !o.im.doc.spend(len(word) / bytesPerUnit) {
+			break
+		}
 		known := true
 		switch key {
 		case "risk_level":
@@ -197,11 +210,13 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 		case "read_back":
 			var why error
 			o.readBackBy = "x-agent-runtime.read_back"
-			if o.readBack, why = readBack(value); why != nil {
+			if o.readBack, why = o.im.readBack(value); why != nil {
 				o.scratch.lose("x-agent-runtime.read_back is ignored: " + why.Error())
 			}
 		default:
-			o.scratch.lose("x-agent-runtime." + argschema.Shorten(key, maxArgName) + " is not known and is ignored")
+			if unknown++; unknown <= maxUnknown {
+				o.scratch.lose("x-agent-runtime." + argschema.Shorten(key, maxArgName) + " is not known and is ignored")
+			}
 		}
 		if !known {
 			o.scratch.lose("x-agent-runtime." + key + " is not usable and is ignored")

@@ -57,6 +57,9 @@ func (o *operation) readParameter(entry any) (parameter, error) {
 		return parameter{}, reason("a parameter cannot be read: " + err.Error())
 	}
 	p := parameter{name: text(node, "name"), in: text(node, "in"), node: node}
+	if !o.im.doc.spend((len(p.name) + len(p.in)) / bytesPerUnit) {
+		return parameter{}, o.im.doc.err
+	}
 	p.required, _ = flag(node, "required")
 	p.required = p.required || p.in == httpplan.InPath
 	return p, nil

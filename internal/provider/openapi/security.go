@@ -177,6 +177,9 @@ func (im *importer) securityScheme(name string) (s verb.Scheme, err error) {
 	if unread != nil {
 		return s, reason("the scheme " + shown + " is not declared")
 	}
+	if !im.doc.spend((len(text(node, "type")) + len(text(node, "scheme"))) / bytesPerUnit) {
+		return s, im.doc.err
+	}
 	auth, ok := schemeAuth(node)
 	switch {
 	case !ok:

@@ -32,7 +32,7 @@ func (im *importer) webhooks() {
 // summaryOf returns the first words of a webhook that say what it is about, "" for none.
 func (im *importer) summaryOf(entry any) string {
 	item, err := im.doc.object(entry)
-	if err != nil {
+	if err != nil || !im.doc.spend(len(item)) {
 		return ""
 	}
 	for _, key := range sortedKeys(item) {

@@ -3,8 +3,10 @@ package openapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentruntime/internal/kernel/exactjson"
@@ -78,6 +80,31 @@ func (w *work) spend(units int) bool {
 		if err := w.ctx.Err(); err != nil {
 			w.err = fmt.Errorf("import: %w", err)
 			return false
+		}
+	}
+	return true
+}
+
+// bytesPerUnit is how many bytes of a text take a unit to go through.
+const bytesPerUnit = 32
+
+// spendValue adds what it takes to go through a value of the document.
+func (w *work) spendValue(value any) bool {
+	switch t := value.(type) {
+	case string:
+		return w.spend(len(t) / bytesPerUnit)
+	case json.Number:
+		return w.spend(len(t) / bytesPerUnit)
+	case []any:
+		return w.spend(len(t)/4) && !slices.ContainsFunc(t, func(v any) bool { return !w.spendValue(v) })
+	case map[string]any:
+		if !w.spend(len(t)) {
+			return false
+		}
+		for name, v := range t {
+			if !w.spend(len(name)/bytesPerUnit) || !w.spendValue(v) {
+				return false
+			}
 		}
 	}
 	return true

@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/openapi"
 )
 
@@ -45,6 +46,23 @@ func TestImportCountsWhatOperationsUseAgain(t *testing.T) {
 		one := ref("schemas", fmt.Sprintf("S%d", i-1))
 		doubling = append(doubling, fmt.Sprintf(`"S%d":{"allOf":[%s,%s]}`, i, one, one))
 	}
+	// paths are n paths that refer to one item.
+	paths := func(n int) string { return `{` + listed(n, `"/p%d":`+ref("pathItems", "I")) + `}` }
+	item := func(text string) string { return `{"pathItems":{"I":` + text + `}}` }
+	one := func(schema string) string { return `{"post":` + post(schema) + `}` }
+	long := strings.Repeat("x", 100_000)
+	var written []string // paths to one schema, each with another way to write where it is
+	for i := range 64 {
+		place := ""
+		for at, letter := range "abcdef" {
+			if i>>at&1 == 0 {
+				place += string(letter)
+			} else {
+				place += fmt.Sprintf("%%%02x", letter)
+			}
+		}
+		written = append(written, fmt.Sprintf(`"/p%d":{"post":%s}`, i, post(`{"properties":{"a":`+ref(place+"/components/schemas", "B")+`}}`)))
+	}
 	for name, doc := range map[string]struct{ paths, components string }{
 		"a ring of schemas":      {repeated(300, post(`{"properties":{"a":`+ref("schemas", "S%d")+`}}`)), `{"schemas":{` + ring(300) + `}}`},
 		"a body taken apart":     {repeated(100, post(ref("schemas", "B"))), `{"schemas":{"B":{"properties":{` + listed(1000, `"p%d":{}`) + `}}}}`},
@@ -56,6 +74,18 @@ func TestImportCountsWhatOperationsUseAgain(t *testing.T) {
 		"an operation of others": {`{"/p":{"post":{"description":"` + strings.Repeat("x", 100_000) + `"}},` + listed(50, `"/q%d":{"$ref":"#/paths/~1p"}`) + `}`, `{}`},
 		"names of required":      {repeated(20, post(ref("schemas", "B"))), `{"schemas":{"B":{"properties":{"a":{}},"required":[` + listed(20_000, `"p%d"`) + `]}}}`},
 		"media types of a body":  {repeated(20, `{"requestBody":`+ref("requestBodies", "B")+`}`), `{"requestBodies":{"B":{"content":{` + listed(5000, `"a/b%d":{}`) + `}}}}`},
+		"members of x-agent":     {paths(100), item(`{"post":{"x-agent-runtime":{` + listed(2000, `"k%d":1`) + `}}}`)},
+		"texts of x-agent":       {paths(100), item(`{"post":{"x-agent-runtime":{"risk_level":"` + long + `"}}}`)},
+		"a read-back":            {paths(100), item(`{"post":{"x-agent-runtime":{"read_back":{"verb":"r","args":{` + listed(2000, `"k%d":1`) + `}}}}}`)},
+		"members of a path":      {paths(100), item(`{"post":{},` + listed(2000, `"k%d":1`) + `}`)},
+		"the name of one":        {paths(100), item(`{"post":{"operationId":"` + long + `"}}`)},
+		"a tag":                  {paths(100), item(`{"post":{"tags":["` + long + `"]}}`)},
+		"the name of parameters": {paths(100), item(`{"post":{"parameters":[{"in":"header","name":"` + long + `"}]}}`)},
+		"a security scheme":      {repeated(100, `{"security":[{"s":[]}]}`), `{"securitySchemes":{"s":{"type":"http","scheme":"` + long + `"}}}`},
+		"titles":                 {paths(100), item(one(`{"properties":{"a":{"title":"` + long + `"}}}`))},
+		"examples":               {paths(100), item(one(`{"properties":{"a":{"example":{` + listed(2000, `"k%d":1`) + `}}}}`))},
+		"read-only members":      {paths(100), item(one(`{"properties":{"a":{"properties":{` + listed(2000, `"k%d":{"readOnly":true}`) + `}}}}`))},
+		"ways to write a place":  {`{` + strings.Join(written, ",") + `}`, `{"abcdef":{"components":{"schemas":{"B":{"discriminator":{"propertyName":"k"}},` + listed(3000, `"S%d":{}`) + `}}}}`},
 		"patterns":               {repeated(1, post(`{"properties":{`+listed(1000, `"p%d":{"type":"string","pattern":"^a%d$"}`)+`}}`)), `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -313,4 +343,35 @@ func TestImportReportsTheOperationWhosePatternsAreTooCostly(t *testing.T) {
 		require.Equal(t, "POST /p", im.Rejected[0].Operation, name)
 		require.Equal(t, tc.why, im.Rejected[0].Reason, name)
 	}
+}
+
+// The conversion of Swagger copies an operation for each path that refers to it. Without a bound, 60 KB
+// become a gigabyte.
+func TestImportCountsWhatSwaggerOperationsUseAgain(t *testing.T) {
+	t.Parallel()
+	for name, item := range map[string]string{
+		"parameters":              `{"get":{},"parameters":[` + listed(100, `{"name":"p%d","in":"query","type":"string"}`) + `]}`,
+		"answers":                 `{"get":{"responses":{` + listed(400, `"2%d":{}`) + `}}}`,
+		"members of an operation": `{"get":{` + listed(2000, `"x-%d":1`) + `}}`,
+		"members of a path":       `{"get":{},` + listed(2000, `"x-%d":1`) + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			document := `{"swagger":"2.0","host":"a.example","x-item":` + item + `,"paths":{` + listed(100, `"/p%d":{"$ref":"#/x-item"}`) + `}}`
+			_, err := openapi.ImportWithin(t.Context(), openapi.ImportInput{Slug: "shop", Document: []byte(document)}, 350_000)
+			require.True(t, fault.HasCode(err, fault.CodeValidation), "%v", err)
+			require.Equal(t, "work", fault.As(err).Details[0].Rule)
+		})
+	}
+}
+
+// What the report of one operation lists is kept until the import ends.
+func TestImportWithManyUnknownMembersReportsSome(t *testing.T) {
+	t.Parallel()
+	in := openapi.ImportInput{Slug: "shop", Document: document("3.0.3", repeated(1, `{"x-agent-runtime":{`+listed(5000, `"k%d":1`)+`,"risk_level":"high"}}`), `{}`)}
+	im, err := openapi.Import(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, verb.RiskHigh, im.Verbs[0].Risk)
+	require.Len(t, im.Degraded, 1)
+	require.True(t, strings.HasPrefix(im.Degraded[0].Reason, "x-agent-runtime.k0 is not known and is ignored; x-agent-runtime.k1 "), im.Degraded[0].Reason)
 }
