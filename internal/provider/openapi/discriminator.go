@@ -463,9 +463,9 @@ func withoutForms(node any) any {
 	if !ok || forms(n) == nil {
 		return node
 	}
+	word := formsWord(n)
 	n = maps.Clone(n)
-	for _, word := range []string{"oneOf", "anyOf", "discriminator"} {
-		delete(n, word)
-	}
+	delete(n, word)
+	delete(n, "discriminator")
 	return n
 }

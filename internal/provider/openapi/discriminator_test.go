@@ -149,3 +149,22 @@ func TestDiscriminatorBesideOtherAlternativesKeepsBoth(t *testing.T) {
 	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"A"}}`)))
 	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"C","email":"x"}}`)))
 }
+
+// A base may list its forms, and have other alternatives beside them that its forms have to fit too.
+func TestBaseThatListsItsFormsKeepsItsOtherAlternatives(t *testing.T) {
+	t.Parallel()
+	form := func(name string) string {
+		return `"` + name + `":{"allOf":[{"$ref":"#/components/schemas/Base"},{"type":"object","properties":{"n":{"const":"` + name + `"}},"required":["n"]}]}`
+	}
+	base := `"Base":{"type":"object","required":["kind"],"properties":{"kind":{"type":"string"},"email":{},"phone":{}},
+		"oneOf":[{"$ref":"#/components/schemas/A"},{"$ref":"#/components/schemas/B"}],"discriminator":{"propertyName":"kind"},
+		"anyOf":[{"required":["email"]},{"required":["phone"]}]}`
+	body := `{"type":"object","properties":{"to":{"$ref":"#/components/schemas/A"}}}`
+	doc := document("3.1.0", `{"/p":{"post":{"requestBody":{"content":{"application/json":{"schema":`+body+`}}}}}}`, `{"schemas":{`+form("A")+`,`+form("B")+`,`+base+`}}`)
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: doc})
+	require.NoError(t, err)
+	schema, err := argschema.Compile(im.Verbs[0].Schema)
+	require.NoError(t, err)
+	require.Empty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"A","n":"A","email":"x"}}`)))
+	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"A","n":"A"}}`)))
+}
