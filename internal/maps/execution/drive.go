@@ -253,10 +253,10 @@ func (s *Service) endsWith(ctx context.Context, e Execution, in *flow.MapFinish)
 // toldEnd returns the output and the error as the event of the end has them. Where what masks the output
 // cannot be read, the event has none: it is written once, and nobody could tell the masks from values.
 func (s *Service) toldEnd(ctx context.Context, e Execution, output json.RawMessage, failed *stepmachine.Error) (Execution, error) {
-	shown, known, err := s.shownEnd(ctx, Execution{
+	shown, unknown, err := s.shownEnd(ctx, Execution{
 		TenantID: e.TenantID, ExecutionID: e.ExecutionID, MapID: e.MapID, Version: e.Version, DryRun: e.DryRun, Output: output, Error: failed,
 	})
-	if !known {
+	if unknown != nil {
 		shown.Output = nil
 	}
 	return shown, err

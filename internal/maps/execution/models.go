@@ -164,15 +164,47 @@ func modelPlace(e Execution, ref stepmachine.Ref, turn int, f datakey.Field) dat
 	return datakey.Place{Tenant: e.TenantID, Row: uuid.NewSHA1(e.ID, fmt.Appendf(nil, "%s/%d", ref, turn)), Field: f}
 }
 
-// Turns returns the calls of a step so far, in their order.
-func (a AskedModel) Turns(ctx context.Context) ([]ModelTurn, error) {
-	e, ref, key := a.Execution, a.Start.Ref, a.loader.key
-	rows, err := a.s.q.ModelCallsOfStep(ctx, a.s.d.DB.Tenant(e.TenantID), dbsqlc.ModelCallsOfStepParams{
-		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt),
-	})
+// Prepare hides the secrets that the tenant has stored in what the step asks, and returns the calls so
+// far, in one round trip. Without it nothing of the step is sent to a model.
+func (a *AskedModel) Prepare(ctx context.Context) ([]ModelTurn, error) {
+	values := []*json.RawMessage{&a.Input}
+	for i := range a.Text.Values {
+		values = append(values, &a.Text.Values[i].Value.JSON)
+	}
+	b := &db.Batch{}
+	hide, err := a.s.queueHide(ctx, b, a.Execution.TenantID, values)
 	if err != nil {
+		return nil, fmt.Errorf("execution: secrets in what a model reads: %w", err)
+	}
+	rows := a.queueTurns(b)
+	if err := a.s.d.DB.Send(ctx, a.Execution.TenantID, b); err != nil {
 		return nil, fmt.Errorf("execution: calls of a model: %w", err)
 	}
+	if err := hide(); err != nil {
+		return nil, err
+	}
+	return a.turns(rows.Value)
+}
+
+// Turns returns the calls of a step so far, in their order.
+func (a AskedModel) Turns(ctx context.Context) ([]ModelTurn, error) {
+	b := &db.Batch{}
+	rows := a.queueTurns(b)
+	if err := a.s.d.DB.Send(ctx, a.Execution.TenantID, b); err != nil {
+		return nil, fmt.Errorf("execution: calls of a model: %w", err)
+	}
+	return a.turns(rows.Value)
+}
+
+func (a AskedModel) queueTurns(b *db.Batch) *db.Answer[[]dbsqlc.ModelCallsOfStepRow] {
+	e, ref := a.Execution, a.Start.Ref
+	return db.Queue(b, a.s.q.ModelCallsOfStep, dbsqlc.ModelCallsOfStepParams{
+		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt),
+	})
+}
+
+func (a AskedModel) turns(rows []dbsqlc.ModelCallsOfStepRow) ([]ModelTurn, error) {
+	e, ref, key := a.Execution, a.Start.Ref, a.loader.key
 	turns := make([]ModelTurn, len(rows))
 	for i, row := range rows {
 		turn := &turns[i]

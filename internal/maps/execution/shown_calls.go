@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -98,18 +99,20 @@ func (w *showing) failure(at **stepmachine.Error) {
 	})
 }
 
-// mask masks all texts. known is false where all values are masked, because what masks them could not be
-// read.
-func (w *showing) mask(ctx context.Context) (known bool) {
-	known = w.s.d.Arguments.MaskCalls(ctx, w.e.TenantID, w.calls)
+// mask masks all texts. unknown is why all values are masked: what masks them could not be read. It is nil
+// otherwise.
+func (w *showing) mask(ctx context.Context) (unknown error) {
+	if !w.s.d.Arguments.MaskCalls(ctx, w.e.TenantID, w.calls) {
+		unknown = errNotMasked
+	}
 	for i, call := range w.calls {
 		w.takers[i](call)
 	}
 	if err := w.origins.err; err != nil {
 		w.s.d.Log.WarnContext(ctx, "what other Maps have given is not known, so all values of it are masked", "execution_id", w.e.ExecutionID, "error", err)
-		return false
+		unknown = cmp.Or(unknown, err)
 	}
-	return known
+	return unknown
 }
 
 // maskCalls masks what verb steps got and gave like the arguments and results of runs, and the outputs of
@@ -127,7 +130,7 @@ func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) erro
 	for i := range steps {
 		w.step(ctx, &steps[i], v.Program.Step(steps[i].Instance))
 	}
-	w.mask(ctx)
+	_ = w.mask(ctx) // why all is masked concerns only those that keep it
 	return nil
 }
 
@@ -163,18 +166,17 @@ func (s *Service) Shown(ctx context.Context, e Execution) (Execution, error) {
 	return shown, err
 }
 
-// shownEnd is Shown. known is false where all values are masked, because what masks them could not be
-// read.
-func (s *Service) shownEnd(ctx context.Context, e Execution) (shown Execution, known bool, err error) {
+// shownEnd is Shown. unknown is why all values are masked, as of mask.
+func (s *Service) shownEnd(ctx context.Context, e Execution) (shown Execution, unknown, err error) {
 	if e.Output == nil && e.Error == nil {
-		return e, true, nil
+		return e, nil, nil
 	}
 	w := s.showing(e)
 	w.failure(&e.Error)
 	if e.Output != nil {
 		v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 		if err != nil {
-			return e, false, err
+			return e, nil, err
 		}
 		var results []ResultIn
 		if d := v.Program.Definition(); d.Output.IsZero() {
@@ -183,8 +185,8 @@ func (s *Service) shownEnd(ctx context.Context, e Execution) (shown Execution, k
 		e.Output = masked(e.Output)
 		w.output(&e.Output, results)
 	}
-	known = w.mask(ctx)
-	return e, known, nil
+	unknown = w.mask(ctx)
+	return e, unknown, nil
 }
 
 // mayHaveResults reports whether the output of a step of the type may have results of calls in it,

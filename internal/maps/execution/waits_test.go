@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
@@ -143,10 +144,11 @@ func (e *engine) take() []string {
 }
 
 // nothing knows no verbs. unmasked: what masks their results cannot be read. asked, where it is not nil,
-// gets the calls that are to be masked.
+// gets the calls that are to be masked. secret is what the tenant has stored; "" for nothing.
 type nothing struct {
 	unmasked bool
 	asked    *[]execution.ShownCall
+	secret   string
 }
 
 func (nothing) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, error) {
@@ -160,8 +162,8 @@ func (n nothing) MaskCalls(_ context.Context, _ uuid.UUID, calls []execution.Sho
 	return !n.unmasked
 }
 
-func (nothing) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
-	return func() json.RawMessage { return value }, nil
+func (n nothing) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+	return func() json.RawMessage { return redact.MaskValues(value, map[string]bool{n.secret: n.secret != ""}) }, nil
 }
 
 func (nothing) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fault.Detail, error) {

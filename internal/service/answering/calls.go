@@ -135,8 +135,17 @@ func (a *Answerer) told(ctx context.Context, w *work, words string) (messages []
 	return messages, nil
 }
 
-// endOf returns how a call has ended, as the model hears it.
-func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, number int, ends []flow.MapToolEnd) (end modelstep.ToolEnd, err error) {
+// endOf returns how a call has ended, as the model hears it: without secrets that the tenant has stored.
+func (a *Answerer) endOf(ctx context.Context, w *work, call model.ToolCall, number int, ends []flow.MapToolEnd) (modelstep.ToolEnd, error) {
+	end, err := a.cameOf(ctx, w, call, number, ends)
+	if err == nil {
+		err = a.d.Maps.HideEnds(ctx, w.Turn.TenantID, &end)
+	}
+	return end, err
+}
+
+// cameOf is endOf in the clear, but for the output of another Map.
+func (a *Answerer) cameOf(ctx context.Context, w *work, call model.ToolCall, number int, ends []flow.MapToolEnd) (end modelstep.ToolEnd, err error) {
 	i := slices.IndexFunc(ends, func(e flow.MapToolEnd) bool { return e.Number == number })
 	if i >= 0 && ends[i].Kind != "" {
 		return a.endOfOther(ctx, w, ends[i])

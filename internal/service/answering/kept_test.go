@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/ended"
 	"agentruntime/internal/tenant/budget"
 )
@@ -84,7 +85,7 @@ func TestPlanIsKeptWhereItCannotBeJudged(t *testing.T) {
 		`{"status":"act","remaining_plan":[],"next":{"verb":"shop:get","args":{},"why":"w","expect":"e"},"criteria":[],"reason":"r"}`,
 		`{"status":"done","remaining_plan":[],"next":null,"criteria":[{"id":"seen","met":true,"evidence":["` + goalloop.FactID(0) + `"]}],"reason":"Seen."}`,
 	}}, &faulty{faults: 1}
-	a := &Answerer{d: Deps{Conversations: talks, Budgets: budgets, Models: asked, Tools: oneVerb{}, Sandbox: box, Log: testkit.Quiet(), Now: time.Now}}
+	a := &Answerer{d: Deps{Conversations: talks, Maps: &execution.Service{}, Budgets: budgets, Models: asked, Tools: oneVerb{}, Sandbox: box, Log: testkit.Quiet(), Now: time.Now}}
 
 	ref := flow.TurnRef{TenantID: uuid.Must(uuid.NewV7()), ID: uuid.Must(uuid.NewV7())}
 	exec := func(sql string, args ...any) {
@@ -110,7 +111,7 @@ func TestPlanIsKeptWhereItCannotBeJudged(t *testing.T) {
 	next, err := answer(flow.TurnStep{})
 	require.NoError(t, err)
 	require.Len(t, next.Calls, 1)
-	judged := flow.TurnStep{Answer: 1, Ends: []flow.MapToolEnd{{Status: stepmachine.CallFailed, Error: stepmachine.NewError("NOT_FOUND", "gone")}}}
+	judged := flow.TurnStep{Answer: 1, Ends: []flow.MapToolEnd{{Status: stepmachine.CallFailed}}}
 	_, err = answer(judged)
 	require.ErrorContains(t, err, "no child can be started")
 	next, err = answer(judged)

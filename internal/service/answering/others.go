@@ -215,7 +215,16 @@ func (a *Answerer) endOfMessage(ctx context.Context, w *work, end flow.MapToolEn
 		return told, err
 	}
 	about := map[string]any{"execution_id": t.ExecutionID, "status": t.Status, "stop_reason": t.Stop}
-	if t.Reply != nil {
+	switch {
+	case t.Stop == agentloop.MapCompleted:
+		e, err := a.d.Maps.ReadByName(ctx, t.TenantID, t.MapExecution)
+		if err == nil {
+			about["message"], err = a.saidOfMap(ctx, w, e)
+		}
+		if err != nil {
+			return told, err
+		}
+	case t.Reply != nil:
 		about["message"] = *t.Reply
 	}
 	told.Result, err = exactjson.Encode(about)
@@ -330,7 +339,9 @@ func (a *Answerer) endOfOther(ctx context.Context, w *work, end flow.MapToolEnd)
 			about["waiting_for"] = waits
 		}
 	case end.Status == stepmachine.CallExecuted:
-		about["output"] = e.Output
+		if about["output"], err = a.d.Maps.ToldOutput(ctx, e); err != nil {
+			return told, err
+		}
 	}
 	told.Result, err = exactjson.Encode(about)
 	return told, err

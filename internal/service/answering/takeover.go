@@ -2,11 +2,11 @@ package answering
 
 import (
 	"context"
-	"encoding/json"
 
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/modelstep"
 )
 
 // afterTakeOver notes what came of the calls that were under way when a person took over. A message
@@ -37,16 +37,16 @@ func (a *Answerer) afterTakeOver(ctx context.Context, w *work, in flow.TurnEnd) 
 			return err
 		}
 		taints = taints || late.Taints()
-		notes = append(notes, noteOf(call.Name, ended.Status, ended.Result, late.MapToolEnd))
+		notes = append(notes, noteOf(call.Name, ended))
 	}
 	return a.d.Conversations.AfterTakeOver(ctx, w.Work, w.in.Actions, taints, notes)
 }
 
 // noteOf tells the model how a call has ended that was under way when a person took over.
-func noteOf(name, status string, result json.RawMessage, end flow.MapToolEnd) model.Message {
-	about := map[string]any{"call": name, "status": status}
-	if len(result) > 0 {
-		about["result"] = result
+func noteOf(name string, end modelstep.ToolEnd) model.Message {
+	about := map[string]any{"call": name, "status": end.Status}
+	if len(end.Result) > 0 {
+		about["result"] = end.Result
 	}
 	if end.Error != nil {
 		about["error"] = end.Error

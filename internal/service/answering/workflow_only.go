@@ -201,8 +201,21 @@ func (a *Answerer) endMap(ctx context.Context, w *work) (flow.TurnNext, error) {
 	if w.in.Part == 0 {
 		r.Entries = append(r.Entries, conversation.Entry{Kind: conversation.KindCustomer, Message: agentloop.Customer(w.Turn.Message)})
 	}
-	r.Entries = append(r.Entries, conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: *r.Text}})
+	said := *r.Text
+	if r.Stop == agentloop.MapCompleted { // a model reads the session where the agent changes its mode
+		if said, err = a.saidOfMap(ctx, w, e); err != nil {
+			return flow.TurnNext{}, err
+		}
+	}
+	r.Entries = append(r.Entries, conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: said}})
 	return a.end(ctx, w, r)
+}
+
+// saidOfMap returns the reply that the output of a Map leads to, as models read it. The caller gets it in
+// the clear, as the caller of a trigger does.
+func (a *Answerer) saidOfMap(ctx context.Context, w *work, e execution.Execution) (string, error) {
+	output, err := a.d.Maps.ToldOutput(ctx, e)
+	return cmp.Or(shortened(textOf(output)), w.apology(agentloop.MapCompleted)), err
 }
 
 // notStartedError is why a Map was not started, as callers of a message see it.

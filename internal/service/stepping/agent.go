@@ -122,14 +122,23 @@ type toldCall struct {
 // ids, where a manager judges by these.
 func (s *Stepper) told(ctx context.Context, e execution.Execution, turns []execution.ModelTurn, ends []flow.MapToolEnd, managed bool) (messages []model.Message, err error) {
 	calls, err := s.ended(ctx, e, turns, turns[len(turns)-1].Answer.Calls, ends)
-	for i, call := range calls {
-		end := modelstep.ToolEnd{Status: call.Status, Result: call.Result, Error: call.failed}
-		if managed {
-			end.ID = evidenceID(len(turns)-1, i)
-		}
-		messages = append(messages, modelstep.Told(call.ID, end))
+	if err != nil {
+		return nil, err
 	}
-	return messages, err
+	told := make([]*modelstep.ToolEnd, len(calls))
+	for i, call := range calls {
+		told[i] = &modelstep.ToolEnd{Status: call.Status, Result: call.Result, Error: call.failed}
+		if managed {
+			told[i].ID = evidenceID(len(turns)-1, i)
+		}
+	}
+	if err := s.HideEnds(ctx, e.TenantID, told...); err != nil {
+		return nil, err
+	}
+	for i, call := range calls {
+		messages = append(messages, modelstep.Told(call.ID, *told[i]))
+	}
+	return messages, nil
 }
 
 // ended returns calls with their ends. One that was not made has failed.

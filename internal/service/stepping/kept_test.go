@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
@@ -39,6 +40,10 @@ type stubs struct {
 	program *stepmachine.Program
 	faults  int
 	asked   []model.Purpose
+	// secret is what the tenant has stored; "" for nothing. unknown: it cannot be asked for.
+	secret  string
+	unknown error
+	sent    []model.Request
 }
 
 func (s *stubs) Version(_ context.Context, _, id uuid.UUID, _ int32) (execution.Version, error) {
@@ -53,8 +58,8 @@ func (*stubs) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, er
 
 func (*stubs) MaskCalls(context.Context, uuid.UUID, []execution.ShownCall) bool { return true }
 
-func (*stubs) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
-	return func() json.RawMessage { return value }, nil
+func (s *stubs) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+	return func() json.RawMessage { return redact.MaskValues(value, map[string]bool{s.secret: s.secret != ""}) }, s.unknown
 }
 
 func (*stubs) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fault.Detail, error) {
@@ -77,7 +82,7 @@ func (*stubs) ForMaps(context.Context, uuid.UUID, model.Purpose) (agentdef.Model
 func (*stubs) Most(agentdef.Model, model.Request) budget.Amount { return budget.Amount{Tokens: 1} }
 
 func (s *stubs) Generate(_ context.Context, ask model.Ask, _ model.Stream) (model.Answer, error) {
-	s.asked = append(s.asked, ask.Request.Purpose)
+	s.asked, s.sent = append(s.asked, ask.Request.Purpose), append(s.sent, ask.Request)
 	text := "It is done."
 	if ask.Request.Purpose == model.Manager {
 		text = `{"verdict":"complete","criteria":[{"id":"goal","met":true,"evidence":["output"]}],"feedback":"","outputs":{}}`

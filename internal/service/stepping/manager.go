@@ -153,6 +153,13 @@ func (s *Stepper) askManager(
 	if err != nil || failed != nil {
 		return turn, failed, err
 	}
+	calls := mustJSON(w.Calls)
+	if err := s.Hide(ctx, asked.Execution.TenantID, &calls); err != nil {
+		return turn, nil, err
+	}
+	if err := json.Unmarshal(calls, &w.Calls); err != nil {
+		return turn, nil, fmt.Errorf("stepping: masked calls: %w", err)
+	}
 	req, err := modelstep.OpenManager(w)
 	if err != nil {
 		return turn, stepmachine.NewError(mapdef.CodeModelError, err.Error()), nil
@@ -238,7 +245,7 @@ func (s *Stepper) ruled(ctx context.Context, asked execution.AskedModel, by *ros
 }
 
 // afterRuling returns what the next turn asks after one of the manager.
-func (s *Stepper) afterRuling(asked execution.AskedModel, last execution.ModelTurn, in flow.MapModelCall) (turn execution.ModelTurn, err error) {
+func (s *Stepper) afterRuling(ctx context.Context, asked execution.AskedModel, last execution.ModelTurn, in flow.MapModelCall) (turn execution.ModelTurn, err error) {
 	switch {
 	case last.Ruling == nil:
 		return execution.ModelTurn{Manager: true, Added: []model.Message{modelstep.RepairManager(last.Wrong)}}, nil
@@ -249,6 +256,9 @@ func (s *Stepper) afterRuling(asked execution.AskedModel, last execution.ModelTu
 		return turn, fmt.Errorf("stepping: turn %d goes on without the answer to a question", in.Turn)
 	}
 	answer, err := asked.Resolve(*in.Input)
+	if err == nil {
+		err = s.Hide(ctx, asked.Execution.TenantID, &answer)
+	}
 	if err != nil {
 		return turn, err
 	}

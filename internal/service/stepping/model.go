@@ -34,7 +34,7 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 		return flow.MapModelTurn{}, err
 	}
 	s.Rests(e.ID)
-	turns, err := asked.Turns(ctx)
+	turns, err := asked.Prepare(ctx)
 	if err != nil {
 		return flow.MapModelTurn{}, err
 	}
@@ -133,7 +133,7 @@ func (s *Stepper) next(
 		return turn, nil, nil
 	}
 	if last := turns[len(turns)-1]; last.Manager {
-		turn, err = s.afterRuling(asked, last, in)
+		turn, err = s.afterRuling(ctx, asked, last, in)
 		return turn, nil, err
 	}
 	if last := turns[len(turns)-1].Answer; len(last.Calls) > 0 {
