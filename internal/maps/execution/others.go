@@ -204,6 +204,8 @@ func (s *Service) other(ctx context.Context, e Execution, ref stepmachine.Ref, c
 		if err := s.q.TaintMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.TaintMapParams{TenantID: e.TenantID, ID: e.ID}); err != nil {
 			return flow.MapOfMap{}, fmt.Errorf("execution: taint: %w", err)
 		}
+		e.Tainted = true
+		s.heads.Add(e) // looks follow while the other Map waits, and would write it again
 	}
 	switch {
 	case !wait:

@@ -59,6 +59,25 @@ func TestAttemptOfAStepStartsOneOtherMap(t *testing.T) {
 	require.Equal(t, 1, r.number("SELECT count(*) FROM map_steps s JOIN map_executions e ON e.execution_id = s.run_id"))
 }
 
+// A step looks at the other Map as long as that one waits. Only the first look after a model of the other
+// Map has read what others wrote notes it.
+func TestLookAtATaintedMapIsNotedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ref := r.triggered("one")
+	r.maps.program = r.program(`{"schema_version":"1","name":"Other","steps":[]}`)
+	started, err := r.StartOther(t.Context(), starts(ref, 1, `{}`))
+	require.NoError(t, err)
+	r.exec("UPDATE map_executions SET tainted = true WHERE id = $1", started.Child)
+	for _, noted := range []int{1, 0} {
+		at, err := r.LookAtOther(t.Context(), flow.MapOfMapRef{MapRef: ref, Ref: stepmachine.Ref{Path: "/steps/0", Attempt: 1}, Child: started.Child})
+		require.NoError(t, err)
+		require.True(t, at.Tainted)
+		require.Equal(t, noted, r.number("SELECT count(*) FROM map_executions WHERE execution_id = 'exec_one' AND tainted"))
+		r.exec("UPDATE map_executions SET tainted = false WHERE execution_id = 'exec_one'")
+	}
+}
+
 // A repeat of a call brings a name of its own, although it finds the run of the first. A refused call
 // has no run.
 func TestStepShowsTheRunThatItsCallHasClaimed(t *testing.T) {
