@@ -1,11 +1,13 @@
 -- name: BeginModelCall :many
 -- The row of a call, where it is not there yet. None is returned where the execution has had as many
 -- calls as it may, or has stored as much. The model may read what came of the steps @others, which is
--- what others than the tenant wrote: then the execution is tainted from now on.
+-- what others than the tenant wrote: then the execution is tainted from now on. A Map without such steps
+-- is not searched for them: its loops may have thousands of steps, and as many calls.
 WITH bounded AS (
     UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length(@asked::text),
            tainted = tainted OR @tainted::boolean
-                  OR EXISTS (SELECT FROM map_steps s WHERE s.tenant_id = @tenant_id AND s.execution = @execution AND s.step = ANY (@others::text[]) AND s.status <> 'skipped')
+                  OR cardinality(@others::text[]) > 0
+                     AND EXISTS (SELECT FROM map_steps s WHERE s.tenant_id = @tenant_id AND s.execution = @execution AND s.step = ANY (@others::text[]) AND s.status <> 'skipped')
      WHERE tenant_id = @tenant_id AND id = @execution AND models_asked < @most_calls::integer AND model_bytes + length(@asked::text) <= @most_bytes::bigint
        AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt AND c.turn = @turn)
     RETURNING id, tainted

@@ -16,9 +16,10 @@ const BeginModelCall = `-- name: BeginModelCall :many
 WITH bounded AS (
     UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length($6::text),
            tainted = tainted OR $8::boolean
-                  OR EXISTS (SELECT FROM map_steps s WHERE s.tenant_id = $1 AND s.execution = $9 AND s.step = ANY ($10::text[]) AND s.status <> 'skipped')
-     WHERE tenant_id = $1 AND id = $9 AND models_asked < $11::integer AND model_bytes + length($6::text) <= $12::bigint
-       AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $9 AND c.path = $2 AND c.attempt = $3 AND c.turn = $4)
+                  OR cardinality($9::text[]) > 0
+                     AND EXISTS (SELECT FROM map_steps s WHERE s.tenant_id = $1 AND s.execution = $10 AND s.step = ANY ($9::text[]) AND s.status <> 'skipped')
+     WHERE tenant_id = $1 AND id = $10 AND models_asked < $11::integer AND model_bytes + length($6::text) <= $12::bigint
+       AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $10 AND c.path = $2 AND c.attempt = $3 AND c.turn = $4)
     RETURNING id, tainted
 )
 INSERT INTO model_calls (tenant_id, execution, path, attempt, turn, purpose, asked, began_at)
@@ -36,15 +37,16 @@ type BeginModelCallParams struct {
 	Asked     string
 	Now       time.Time
 	Tainted   bool
-	Execution uuid.UUID
 	Others    []string
+	Execution uuid.UUID
 	MostCalls int32
 	MostBytes int64
 }
 
 // The row of a call, where it is not there yet. None is returned where the execution has had as many
 // calls as it may, or has stored as much. The model may read what came of the steps @others, which is
-// what others than the tenant wrote: then the execution is tainted from now on.
+// what others than the tenant wrote: then the execution is tainted from now on. A Map without such steps
+// is not searched for them: its loops may have thousands of steps, and as many calls.
 func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCallParams) ([]bool, error) {
 	rows, err := db.Query(ctx, BeginModelCall,
 		arg.TenantID,
@@ -55,8 +57,8 @@ func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCal
 		arg.Asked,
 		arg.Now,
 		arg.Tainted,
-		arg.Execution,
 		arg.Others,
+		arg.Execution,
 		arg.MostCalls,
 		arg.MostBytes,
 	)
