@@ -373,6 +373,9 @@ func (b *binder) root(t *gojq.Term) {
 		b.refs.TriggerData = true
 	case rootVars:
 		b.refs.Vars = true
+		if len(t.SuffixList) > 0 {
+			b.refs.addVariable(nameOf(t.SuffixList[0]))
+		}
 	case rootContext:
 		b.refs.Context = true
 	case rootItem:

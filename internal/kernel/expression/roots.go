@@ -51,6 +51,8 @@ type References struct {
 
 	Steps []StepReference
 	Names []string // given by "as"
+	// Variables are those that vars.<name> reads. What reads vars in another way is not among them.
+	Variables []string
 }
 
 // StepReference is one field of one step.

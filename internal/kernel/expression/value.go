@@ -260,6 +260,14 @@ func (r *References) addName(name string) {
 	}
 }
 
+// addVariable notes that the expression reads a variable, where it has a plain name.
+func (r *References) addVariable(name string) {
+	at, found := slices.BinarySearch(r.Variables, name)
+	if !found && name != "" {
+		r.Variables = slices.Insert(r.Variables, at, name)
+	}
+}
+
 // TextValue returns a text as a value; the zero Value for the empty text.
 func TextValue(t Template) Value {
 	if t.source == "" {

@@ -63,9 +63,10 @@ func (d *Definition) HasModel() bool {
 type checker struct {
 	faults
 
-	warnings faults
-	ids      map[string]string // where each id is defined
-	schemas  int               // JSON values in schemas so far
+	warnings  faults
+	ids       map[string]string // where each id is defined
+	variables map[string]bool   // that the Map declares, or a step sets
+	schemas   int               // JSON values in schemas so far
 }
 
 // unique finds ids that two steps have, or two branches of a step.
@@ -90,8 +91,28 @@ func (c *checker) unique(steps []Step) {
 	})
 }
 
+// variablesOf returns the names of the variables that anything gives a value.
+func variablesOf(d *Definition) map[string]bool {
+	names := map[string]bool{}
+	add := func(list []Assignment) {
+		for _, a := range list {
+			names[a.Name] = true
+		}
+	}
+	add(d.Vars)
+	for _, steps := range [][]Step{d.Steps, d.OnFailure} {
+		Walk(steps, func(s *Step) {
+			if do, ok := s.Do.(*DoSet); ok {
+				add(do.Assign)
+			}
+		})
+	}
+	return names
+}
+
 func (c *checker) definition(d *Definition) {
 	c.schema(d.TriggerSchema, "/trigger_schema")
+	c.variables = variablesOf(d)
 	start := newScope()
 	start.vars, start.steps = false, false
 	for _, v := range d.Vars {

@@ -110,6 +110,11 @@ func (c *checker) references(r expression.References, path string, s *scope) {
 	if r.Vars && !s.vars {
 		c.add(path, ruleReference, "vars cannot be read here: nothing has set them yet")
 	}
+	for _, name := range r.Variables {
+		if s.vars && !c.variables[name] {
+			c.warnings.addf(path, "unknown_variable", "vars.%s is always null: neither vars nor a set step gives it a value", clip(name))
+		}
+	}
 	if r.Now && !s.now {
 		c.add(path, ruleReference, "$now cannot be read here")
 	}
