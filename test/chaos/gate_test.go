@@ -59,7 +59,7 @@ func (g *gate) pass(ctx context.Context, point, call string) {
 	if g.listening {
 		g.heard = append(g.heard, at)
 	}
-	if g.armed[at] != 1 && !(g.keeps && g.holds(call)) {
+	if held := g.keeps && g.holds(call); g.armed[at] != 1 && !held {
 		if g.armed[at] > 1 {
 			g.armed[at]--
 		}

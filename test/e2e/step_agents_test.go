@@ -119,7 +119,8 @@ func TestPoliciesJudgeStepsByTheirAgent(t *testing.T) {
 	tenant.User.NewPolicy(t, map[string]any{
 		"name": "Not the second", "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}}, "action": map[string]any{"type": "block"},
 		"conditions": []any{
-			map[string]any{"field": "agent.name", "operator": "equals", "value": "Marker"}, map[string]any{"field": "agent.version", "operator": "equals", "value": 2},
+			map[string]any{"field": "agent.name", "operator": "equals", "value": "Marker"},
+			map[string]any{"field": "agent.version", "operator": "equals", "value": 2},
 			map[string]any{"field": "agent.executionMode", "operator": "equals", "value": "conversational"},
 		},
 	})

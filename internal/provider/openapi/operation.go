@@ -174,7 +174,7 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 		return ""
 	}
 	var idempotency verb.Idempotency
-	unknown := 0
+	var unknown []string
 	for _, key := range sortedKeys(ext) { // in order: those that are reported are the same each time
 		value := ext[key]
 		word, _ := value.(string)
@@ -208,21 +208,27 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 				o.plan.Normalized = word
 			}
 		case "read_back":
-			var why error
-			o.readBackBy = "x-agent-runtime.read_back"
-			if o.readBack, why = o.im.readBack(value); why != nil {
-				o.scratch.lose("x-agent-runtime.read_back is ignored: " + why.Error())
-			}
+			o.readBackOf(value)
 		default:
-			if unknown++; unknown <= maxUnknown {
-				o.scratch.lose("x-agent-runtime." + argschema.Shorten(key, maxArgName) + " is not known and is ignored")
-			}
+			unknown = append(unknown, key)
 		}
 		if !known {
 			o.scratch.lose("x-agent-runtime." + key + " is not usable and is ignored")
 		}
 	}
+	for _, key := range unknown[:min(len(unknown), maxUnknown)] {
+		o.scratch.lose("x-agent-runtime." + argschema.Shorten(key, maxArgName) + " is not known and is ignored")
+	}
 	return idempotency
+}
+
+// readBackOf keeps the read_back of x-agent-runtime.
+func (o *operation) readBackOf(value any) {
+	var why error
+	o.readBackBy = "x-agent-runtime.read_back"
+	if o.readBack, why = o.im.readBack(value); why != nil {
+		o.scratch.lose("x-agent-runtime.read_back is ignored: " + why.Error())
+	}
 }
 
 // setRisk sets the risk that word names; false where it names none.

@@ -53,15 +53,15 @@ func TestImportCountsWhatOperationsUseAgain(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	var written []string // paths to one schema, each with another way to write where it is
 	for i := range 64 {
-		place := ""
+		var place strings.Builder
 		for at, letter := range "abcdef" {
 			if i>>at&1 == 0 {
-				place += string(letter)
+				place.WriteRune(letter)
 			} else {
-				place += fmt.Sprintf("%%%02x", letter)
+				fmt.Fprintf(&place, "%%%02x", letter)
 			}
 		}
-		written = append(written, fmt.Sprintf(`"/p%d":{"post":%s}`, i, post(`{"properties":{"a":`+ref(place+"/components/schemas", "B")+`}}`)))
+		written = append(written, fmt.Sprintf(`"/p%d":{"post":%s}`, i, post(`{"properties":{"a":`+ref(place.String()+"/components/schemas", "B")+`}}`)))
 	}
 	for name, doc := range map[string]struct{ paths, components string }{
 		"a ring of schemas":      {repeated(300, post(`{"properties":{"a":`+ref("schemas", "S%d")+`}}`)), `{"schemas":{` + ring(300) + `}}`},
