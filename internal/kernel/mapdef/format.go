@@ -281,7 +281,7 @@ func approvalFields() []field {
 			text("value", 255, "The role or the id.").must(),
 		}}),
 		whole("required", governance.MaxRequired, "How many people have to approve.").defaulting("1"),
-		schema("form", "A JSON Schema of the response that approvers give."),
+		schema("form", "A JSON Schema of the response that approvers give. It judges a response that is given: to approve without one passes."),
 		flag("self_approval", "Whether the one who started the Map may approve."),
 		duration("timeout", "How long the approval waits.").defaulting(`"24h"`),
 		choice("on_timeout", "What no decision in time leads to.", string(TimeoutReject), string(TimeoutContinue), string(TimeoutFail)),
