@@ -136,7 +136,7 @@ func (r *reader) parse(source []byte) *yaml.Node {
 		root, err = load(source)
 	}
 	if err != nil {
-		r.addf("syntax", "is not one document of YAML%s", lineOf(err))
+		r.addf("syntax", "%s", syntaxFault(err))
 		return nil
 	}
 	return root
@@ -193,20 +193,47 @@ func withoutVersion(source []byte) []byte {
 	return out
 }
 
-// lineOf returns where a document cannot be read, "" where that is not known.
-func lineOf(err error) string {
+// maxReason bounds the parser's reason in a fault, in bytes.
+const maxReason = 150
+
+// ofText is a character of the text in a reason of the parser, as itself or as a number.
+var ofText = regexp.MustCompile(` '[^']*' that| \(value: \d+\)`)
+
+// syntaxFault says why a document cannot be read, and where. It repeats nothing of the document.
+func syntaxFault(err error) string {
 	first, ok := errors.AsType[*yaml.LoadError](err)
-	if !ok {
-		all, is := errors.AsType[*yaml.LoadErrors](err)
-		if !is || len(all.Errors) == 0 {
-			return ""
-		}
+	if all, is := errors.AsType[*yaml.LoadErrors](err); !ok && is && len(all.Errors) > 0 {
 		first = all.Errors[0]
 	}
-	if first.Mark.Line <= 0 {
-		return ""
+	if first == nil {
+		return "is no valid YAML"
 	}
-	return " (line " + strconv.Itoa(first.Mark.Line) + ")"
+	where := ""
+	if first.Mark.Line > 0 {
+		where = " (line " + strconv.Itoa(first.Mark.Line) + ")"
+	}
+	switch first.Stage {
+	case yaml.ReaderStage, yaml.ScannerStage, yaml.ParserStage:
+		return "is no valid YAML: " + reasonOf(first) + where
+	case yaml.ConstructorStage: // nothing is constructed here: there is no document, or more than one
+		return "is not one document of YAML" + where
+	default: // the reasons of other stages have names of the document
+		return "is no valid YAML" + where
+	}
+}
+
+// reasonOf returns the parser's reason without the characters of the text.
+func reasonOf(e *yaml.LoadError) string {
+	reason := ofText.ReplaceAllStringFunc(e.Message, func(found string) string {
+		if strings.HasSuffix(found, " that") {
+			return " that"
+		}
+		return ""
+	})
+	if e.ContextMsg != "" {
+		reason += " " + e.ContextMsg
+	}
+	return reason[:min(len(reason), maxReason)]
 }
 
 type reader struct {
