@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,7 +84,7 @@ func (s *Desk) decideAbout(ctx context.Context, who actor.Actor, a Detailed, in 
 	switch code := governance.Refusal(a.asked.Asking, vote, s.d.Now()); code {
 	case "":
 	case fault.CodeApproverNotEligible:
-		return Detailed{}, notEligible(a.asked.Asking, vote.Voter)
+		return Detailed{}, notEligible(a.SubjectType, a.asked.Asking, vote.Voter)
 	default:
 		return Detailed{}, s.refusal(a.Approval, code)
 	}
@@ -264,7 +265,7 @@ func (s *Desk) refusal(a Approval, code fault.Code) error {
 		}
 		return fault.New(code, "")
 	case fault.CodeConflict:
-		return fault.New(code, "You have approved this call already; it waits for others.")
+		return fault.New(code, "You have approved this already; it waits for others.")
 	case fault.CodeValidation:
 		return fault.Invalid("/reason", "required", "The policy asks for a reason when a call is rejected.")
 	default:
@@ -273,13 +274,64 @@ func (s *Desk) refusal(a Approval, code fault.Code) error {
 }
 
 // notEligible returns the fault that tells the user why they may not decide, and who may.
-func notEligible(a governance.Asking, v governance.Voter) error {
+func notEligible(about approval.SubjectType, a governance.Asking, v governance.Voter) error {
 	own := v.Self
 	v.Self = false
 	if own && v.Role.Valid() && governance.MayDecide(a.Requirements, v, a.Escalated) {
-		return fault.New(fault.CodeApproverNotEligible, "You asked for this call or edited its arguments, so another user must decide it. Its policies do not allow self_approval. You may reject it, which ends the call.")
+		return fault.New(fault.CodeApproverNotEligible, ownRefused(about))
 	}
-	return fault.New(fault.CodeApproverNotEligible, "You may not decide this approval. Its requirements list the roles and users who may.")
+	return fault.New(fault.CodeApproverNotEligible, "You may not decide this approval. It needs "+whoMay(a)+".")
+}
+
+// ownRefused says why users may not approve what they have asked for themselves.
+func ownRefused(about approval.SubjectType) string {
+	switch about {
+	case approval.SubjectRun:
+		return "You asked for this call or edited its arguments, so another user must decide it. Its policies do not allow self_approval. You may reject it, which ends the call."
+	case approval.SubjectMapStep:
+		return "You started this Map or edited what the step shows, so another user must decide it. The step does not allow self_approval. You may reject it, which fails the step."
+	case approval.SubjectMapChanges:
+		return "You started this dry run, so another user must decide about its changes. You may reject them."
+	default:
+		return "You asked for this or edited it, so another user must decide it. You may reject it."
+	}
+}
+
+// whoMay names the roles that may decide, and says whether users may whom a requirement lists.
+func whoMay(a governance.Asking) string {
+	var roles []string
+	add := func(role string) {
+		if role != "" && !slices.Contains(roles, role) {
+			roles = append(roles, role)
+		}
+	}
+	if a.Escalated {
+		add(string(actor.RoleOwner))
+		add(string(actor.RoleAdmin))
+	}
+	users := false
+	for _, r := range a.Requirements {
+		for _, one := range r.Rule.Approvers {
+			if one.Type == governance.ApproverRole {
+				add(one.Value)
+			} else {
+				users = true
+			}
+		}
+	}
+	const listed = "a user whom its requirements list"
+	if len(roles) == 0 {
+		return listed
+	}
+	last := len(roles) - 1
+	text := "the role " + roles[last]
+	if last > 0 {
+		text = "the role " + strings.Join(roles[:last], ", ") + " or " + roles[last]
+	}
+	if users {
+		text += ", or " + listed
+	}
+	return text
 }
 
 // shownStatus returns the status as users see it. An approval whose time is over is shown as

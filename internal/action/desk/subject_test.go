@@ -275,9 +275,9 @@ func TestWhoMayNotDecideIsToldWhy(t *testing.T) {
 		who       actor.Actor
 		says      string
 	}{
-		"an owner's own call": {actor.CallerOf(nil, &s.owner.ID), s.owner, "another user must decide it"},
-		"a member":            {nil, member, "requirements list the roles and users"},
-		"a member's own call": {actor.CallerOf(nil, &member.ID), member, "requirements list the roles and users"},
+		"an owner's own": {actor.CallerOf(nil, &s.owner.ID), s.owner, "You asked for this or edited it, so another user must decide it."},
+		"a member":       {nil, member, "You may not decide this approval. It needs the role owner, admin or approver."},
+		"a member's own": {actor.CallerOf(nil, &member.ID), member, "It needs the role owner, admin or approver."},
 	} {
 		id := s.askBy(t, c.requester, "", 1, time.Now().Add(time.Hour))
 		_, err := s.desk.Decide(t.Context(), c.who, id, desk.Input{Approve: true})
