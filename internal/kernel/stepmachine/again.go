@@ -38,7 +38,10 @@ func CanGoOn(p *Program, s *State, a Again) error {
 	var dropped *Task
 	if a.FromStep != "" {
 		b, _ := p.rewindable(s, a.FromStep)
-		if b == nil {
+		switch {
+		case p.ids[a.FromStep] == nil:
+			return fault.Invalid("/from_step", "unknown_step", "is not the id of a step of this Map")
+		case b == nil:
 			return fault.Invalid("/from_step", "from_step", "must be the id of the failed step, or of one before it in its block or in a block around it")
 		}
 		if b.Task != nil && len(unknown(b.Task, nil)) > 0 {

@@ -195,7 +195,7 @@ steps:
 		{"from the block around it", stepmachine.Again{FromStep: "s"}, ""},
 		{"from the beginning", stepmachine.Again{FromStep: "a"}, ""},
 		{"from a later step", stepmachine.Again{FromStep: "later"}, "must be the id of the failed step"},
-		{"from no step", stepmachine.Again{FromStep: "none"}, "must be the id of the failed step"},
+		{"from no step", stepmachine.Again{FromStep: "none"}, "is not the id of a step of this Map"},
 		{"with the failed input edited", edit("b"), ""},
 		{"with a later input edited", edit("later"), ""},
 		{"with a write edited that was done", edit("a"), "already changed something"},
