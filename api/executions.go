@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -238,7 +239,7 @@ func executionFilter(c *wire.Call) (f run.Filter, err error) {
 	if status, given := c.Query("status"); given {
 		f.Status = strings.ToLower(status)
 		if _, known := run.StatesOf(f.Status); !known {
-			v.Add("query.status", "enum", "status is running, pending_approval, executed, failed, outcome_unknown, blocked, intercepted, rejected, expired or cancelled.")
+			v.Add("query.status", "enum", "status is running, pending_approval, executed, failed, outcome_unknown, blocked, intercepted, rejected, expired or cancelled."+kindWith(f.Status))
 		}
 	}
 	f.Provider, f.SessionID = v.QueryText(c, "provider"), v.QueryText(c, "session_id")
@@ -256,6 +257,19 @@ func executionFilter(c *wire.Call) (f run.Filter, err error) {
 	f.ApprovalID, f.CustomerID = v.QueryText(c, "approval_id"), v.QueryText(c, "customer_id")
 	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
 	return f, v.Err()
+}
+
+// kindWith is a sentence that says which kinds of executions have a status that runs do not have. It
+// begins with a space, and is empty where none has it.
+func kindWith(status string) string {
+	switch stepmachine.Status(status) {
+	case stepmachine.StatusCompleted, stepmachine.StatusPaused, stepmachine.StatusEscalated:
+		return " Maps, messages and goals have this status: add kind=map, kind=message or kind=goal."
+	case stepmachine.StatusWaiting:
+		return " Maps have this status: add kind=map."
+	default:
+		return ""
+	}
 }
 
 func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -70,6 +70,21 @@ func TestExecutionFiltersReachTheDomain(t *testing.T) {
 	}
 }
 
+func TestExecutionStatusOfAnotherKindNamesTheKind(t *testing.T) {
+	t.Parallel()
+	s := runsServer(t, &runner{}, time.Now)
+	for status, want := range map[string]string{
+		"completed": "rejected, expired or cancelled. Maps, messages and goals have this status: add kind=map, kind=message or kind=goal.",
+		"Paused":    "add kind=map, kind=message or kind=goal.",
+		"waiting":   "rejected, expired or cancelled. Maps have this status: add kind=map.",
+		"none":      "rejected, expired or cancelled.\"",
+	} {
+		w := ask(t, s, http.MethodGet, "/v1/executions?status="+status, "jwt", "")
+		require.Equal(t, http.StatusBadRequest, w.Code, status)
+		require.Contains(t, w.Body.String(), want, status)
+	}
+}
+
 func TestExecutionNamesItsRequesterAsApprovalsDo(t *testing.T) {
 	t.Parallel()
 	id := uuid.New()
