@@ -56,7 +56,7 @@ func TestSumOfAWindowLimitsWhatACustomerGets(t *testing.T) {
 	succeeded(t, w.callFor("c2", mediumWrite, m{"id": "other", "amount": 5000}, "other"))
 	// In doubt, the stricter side: without a customer, and without an amount.
 	e = refused(t, w.Runtime.Run(mediumWrite, m{"id": "nobody", "amount": 1}, "nobody"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
-	require.Contains(t, e.Error.Message, "it is null")
+	require.Contains(t, e.Error.Message, "the call lacks customer_id). Send metadata.customer_id")
 	e = refused(t, w.callFor("c3", mediumWrite, m{"id": "whole"}, "whole"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
 	require.Contains(t, e.Error.Message, "the call lacks it")
 	require.Empty(t, w.bank.of("large"))
@@ -132,7 +132,7 @@ func TestWindowsOfKeysAndAgents(t *testing.T) {
 		require.Contains(t, e.Error.Message, "calls by agent_id within 1h greater 1")
 	}
 	e := refused(t, first.Run(lowWrite, m{"id": "nobody"}, "nobody"), http.StatusForbidden, "GOVERNANCE_BLOCKED")
-	require.Contains(t, e.Error.Message, "it is null")
+	require.Contains(t, e.Error.Message, "the call lacks agent_id). Send metadata.agent_id")
 }
 
 func TestCallBeforeAnotherHasSucceededIsBlocked(t *testing.T) {

@@ -33,6 +33,7 @@ const (
 	whyOtherType
 	whyFilling
 	whyNoAmount
+	whyNoWindow
 	whyNotRun
 	whyAnswerLacks
 	whyLookupLacks
@@ -70,6 +71,7 @@ func (w why) text() string {
 		whyOtherType:  "what it is compared with is of another type",
 		whyFilling:    "the window is being filled",
 		whyNoAmount:   "an earlier call in the window has no amount",
+		whyNoWindow:   "the call lacks what the window counts by",
 
 		whyNotRun:            "lookup: not_run",
 		whyAnswerLacks:       "lookup: the answer lacks it",

@@ -35,7 +35,7 @@ func (e *evaluation) reason(enforced []*policy, decided *explained, d Decision) 
 	}
 	switch d {
 	case Block:
-		b = append(b, afterBlock(enforced, decided.depends)...)
+		b = append(b, e.afterBlock(enforced, decided.depends)...)
 	case PendingApproval:
 		b = append(b, ". It is held until it is approved"...)
 		if same(enforced) > 1 {
@@ -51,7 +51,7 @@ const maxReasonRoom = 512
 
 // afterBlock says whether the same call would be blocked again. depends: that is so only while a
 // look-up is not made.
-func afterBlock(enforced []*policy, depends bool) string {
+func (e *evaluation) afterBlock(enforced []*policy, depends bool) string {
 	if depends {
 		return ". A run makes the look-up and may decide otherwise"
 	}
@@ -60,8 +60,11 @@ func afterBlock(enforced []*policy, depends bool) string {
 		if p.Action != ActionBlock {
 			break // the strictest come first
 		}
-		changes := p.changes()
-		if len(changes) == 0 {
+		changes, missing := p.changes(e)
+		switch {
+		case len(changes) == 0 && missing != "":
+			return ". Send " + missing + ": the same call would be blocked again"
+		case len(changes) == 0:
 			return ". Change the call or the policy: the same call would be blocked again"
 		}
 		for _, c := range changes {
@@ -73,11 +76,15 @@ func afterBlock(enforced []*policy, depends bool) string {
 	return ". The same call may pass later: it depends on " + strings.Join(on, " and on ")
 }
 
-// changes returns what the conditions ask about that is not of the call.
-func (p *policy) changes() (list []string) {
+// changes returns what the conditions ask about that is not of the call. missing is what the call must
+// send so that a window can count it, "" for nothing: no other call changes what that window says.
+func (p *policy) changes(e *evaluation) (list []string, missing string) {
 	for c := range conditions(p.conditions) {
 		var on string
 		switch {
+		case c.window != nil && e.lacks(c.window):
+			missing = sentAs(c.window.by.name)
+			continue
 		case c.window != nil:
 			on = "other calls"
 		case c.about(func(f *field) bool { return f.from == ofLookup }):
@@ -93,7 +100,27 @@ func (p *policy) changes() (list []string) {
 			list = append(list, on)
 		}
 	}
-	return list
+	return list, missing
+}
+
+// lacks reports whether the call lacks what the window counts by.
+func (e *evaluation) lacks(w *window) bool {
+	u := e.call.Windows.use(w.id)
+	return u != nil && u.reason == whyNoWindow
+}
+
+// sentAs is how callers send what a window counts by.
+func sentAs(by string) string {
+	switch by {
+	case fieldSessionID:
+		return "session_id"
+	case fieldKeyID:
+		return "it with an API key"
+	case fieldCustomerID, fieldAgentID:
+		return "metadata." + by
+	default:
+		return by
+	}
 }
 
 // about reports whether a field of the condition is one of these.
@@ -206,7 +233,13 @@ func (p *explained) tellOne(b []byte, c *clause, strict bool) []byte {
 	}
 	if reason := p.whyUnsure(c.index); reason != whyJudged {
 		b = strconv.AppendBool(append(b, " (counts as "...), strict)
-		b = append(append(append(b, ": "...), reason.text()...), ')')
+		b = append(b, ": "...)
+		if reason == whyNoWindow {
+			b = append(append(b, "the call lacks "...), c.one.source.Window.By...)
+		} else {
+			b = append(b, reason.text()...)
+		}
+		b = append(b, ')')
 	}
 	return b
 }

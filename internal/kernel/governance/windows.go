@@ -149,6 +149,9 @@ func (w *Windows) add(e *evaluation, one *window, name []byte) *WindowUse {
 		}
 		u.Also = otherNames(&e.call.Context)
 	}
+	if u.Value == nil && (u.reason == whyNull || u.reason == whyLacks) {
+		u.reason = whyNoWindow
+	}
 	if u.Counts && u.reason == whyJudged {
 		u.Up, u.Down, u.reason = one.amounts(e)
 	}

@@ -234,7 +234,38 @@ func TestWindowWithoutAReadingIsInDoubt(t *testing.T) {
 	call.Windows = set.Windows(call)
 	require.False(t, call.Windows.Ask())
 	require.JSONEq(t, `[]`, string(call.Windows.Stored(true)))
-	require.Equal(t, "it is null", set.Evaluate(call).Matches[0].Conditions[0].FailClosed)
+	require.Equal(t, "the call lacks what the window counts by", set.Evaluate(call).Matches[0].Conditions[0].FailClosed)
+}
+
+// A window that counts by what the call does not have says the same after any other call.
+func TestReasonOfAWindowWithoutItsFieldSaysWhatToSend(t *testing.T) {
+	t.Parallel()
+	for by, says := range map[string][]string{
+		"session.id":   {"(counts as true: the call lacks session.id). Send session_id: the same call would be blocked again"},
+		"customer_id":  {"(counts as true: the call lacks customer_id). Send metadata.customer_id: the same call would be blocked again"},
+		"agent_id":     {"(counts as true: the call lacks agent_id). Send metadata.agent_id:"},
+		"key.id":       {"(counts as true: the call lacks key.id). Send it with an API key:"},
+		"args.account": {"(counts as true: the call lacks args.account). Send args.account:"},
+	} {
+		window := windowed(governance.Window{By: by, Per: "1d", Count: true, Matching: governance.MatchingAny()}, "greater", "0")
+		for name, c := range map[string]struct {
+			with []governance.Condition
+			says []string
+		}{
+			"alone":    {nil, says},
+			"and time": {[]governance.Condition{cond("time.hour", "less", "24")}, []string{"The same call may pass later: it depends on the time"}},
+		} {
+			set := governance.Compile(1, []governance.Policy{policy("p", block, append(c.with, window)...)})
+			call := refund(`{"order_id":"7"}`)
+			call.Context = governance.Context{Now: time.Date(2026, 1, 31, 9, 30, 0, 0, time.UTC)}
+			call.Windows = set.Windows(call)
+			reason := set.Evaluate(call).Reason
+			for _, text := range c.says {
+				require.Contains(t, reason, text, "%s %s", by, name)
+			}
+			require.NotContains(t, reason, "other calls", "%s %s", by, name)
+		}
+	}
 }
 
 // A policy in shadow mode decides by its window what it would decide if it were enforced. It asks for
