@@ -205,3 +205,24 @@ func TestWaitingMapIsCancelled(t *testing.T) {
 		require.Empty(t, g.all())
 	})
 }
+
+// The step is where people look first, and its Map says the same of the failure. Neither repeats the value.
+func TestMapSaysWhichArgumentOfItsStepIsWrong(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Looks for a number", `[{"id":"seen","type":"verb","verb":"gate:get_thing","args":{"id":"${trigger_data.id}"}}]`)
+		body := map[string]any{"payload": map[string]any{"id": 7777123}}
+		a := tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60")
+		failed := requireCode(t, a, http.StatusUnprocessableEntity, "MAP_FAILED")
+		const want = "The arguments do not fit the verb's schema: /args/id must be string."
+		require.Contains(t, string(failed.Error.Details), want)
+		require.NotContains(t, string(a.Body), "7777123")
+		e := mapExecutionOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+failed.Error.ExecutionID, nil), http.StatusOK)
+		require.Equal(t, "INVALID_ARGS", e.Error.Code)
+		require.Equal(t, want, e.Error.Detail)
+		require.Equal(t, want, e.Steps[0].Error.Detail)
+		require.Empty(t, g.all())
+	})
+}

@@ -1,6 +1,8 @@
 package stepping
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,4 +95,44 @@ func TestEndOfACallSaysWhatASecondOneMayDo(t *testing.T) {
 			require.Equal(t, c.want, got)
 		})
 	}
+}
+
+// The run alone has the list of what is wrong. People look at the step first, and a trigger shows nothing
+// else.
+func TestErrorOfACallWithWrongArgumentsNamesTheFirstOnes(t *testing.T) {
+	t.Parallel()
+	const title = "The arguments do not fit the verb's schema"
+	wrong := func(n int, message string) (list []fault.Detail) {
+		for i := range n {
+			list = append(list, fault.Detail{Path: fmt.Sprintf("/args/a%d", i), Rule: "type", Message: message})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		details []fault.Detail
+		want    string
+	}{
+		"nothing is named":   {nil, title + "."},
+		"one":                {wrong(1, "must be string"), title + ": /args/a0 must be string."},
+		"a sentence":         {wrong(1, "must be a verb."), title + ": /args/a0 must be a verb."},
+		"as many as it says": {wrong(3, "is required"), title + ": /args/a0 is required; /args/a1 is required; /args/a2 is required."},
+		"more":               {wrong(5, "is required"), title + ": /args/a0 is required; /args/a1 is required; /args/a2 is required; and 2 more."},
+		"a long one":         {wrong(1, strings.Repeat("ü", 300)), title + ": /args/a0 " + strings.Repeat("ü", (497-len(title+": /args/a0 "))/2) + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := run.Run{State: run.StateFailed, ErrorCode: fault.CodeInvalidArgs, ErrorDetails: c.details}
+			got := (&Stepper{}).end(stepmachine.Ref{}, run.Progress{Run: failed, Step: flow.Step{Done: true}}).End.Error
+			require.Equal(t, title+".", got.Title)
+			require.Equal(t, c.want, got.Detail)
+			require.LessOrEqual(t, len(got.Detail), 500)
+		})
+	}
+}
+
+// Other faults say what they say: their details may be of other things than arguments.
+func TestErrorOfACallThatIsRefusedOtherwiseKeepsItsWords(t *testing.T) {
+	t.Parallel()
+	f := fault.Invalid("/metadata", "maxLength", "is too long.")
+	require.Equal(t, f.Message, errorOf(f).Detail)
 }
