@@ -81,7 +81,7 @@ RETURNING *;
 -- it is taken back only by a higher attempt of the step, by an outcome that nobody knows, or by a
 -- later attempt of the execution, which numbers its records above those of the one before.
 -- A step shows the run that its call has claimed. A repeat of the call finds that run, so the name that
--- it brings is nobody's.
+-- it brings is nobody's. A step that is reused was not run again, and shows when it has ended.
 INSERT INTO map_steps (tenant_id, execution, path, seq, rev, step, type, instance, status, attempts, input, output, error, run_id, began_at, ended_at)
 SELECT e.tenant_id, e.id, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.status, s.attempts, s.input, s.output, s.error,
        s.run_id, s.began_at, s.ended_at
@@ -90,7 +90,8 @@ SELECT e.tenant_id, e.id, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.st
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
        rev = greatest(excluded.rev, map_steps.rev + 1), status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
-       output = excluded.output, error = excluded.error, ended_at = excluded.ended_at,
+       output = excluded.output, error = excluded.error,
+       ended_at = CASE WHEN excluded.path = ANY (@reused::text[]) THEN coalesce(map_steps.ended_at, excluded.ended_at) ELSE excluded.ended_at END,
        run_id = CASE WHEN excluded.attempts > map_steps.attempts THEN coalesce(excluded.run_id, map_steps.run_id) ELSE coalesce(map_steps.run_id, excluded.run_id) END
  WHERE excluded.rev > map_steps.rev
        AND (map_steps.ended_at IS NULL OR excluded.ended_at IS NOT NULL OR excluded.attempts > map_steps.attempts OR excluded.status = 'outcome_unknown'

@@ -1109,7 +1109,8 @@ SELECT e.tenant_id, e.id, s.path, s.seq, s.rev, s.step, s.type, s.instance, s.st
  ORDER BY s.path
 ON CONFLICT (tenant_id, execution, path) DO UPDATE SET
        rev = greatest(excluded.rev, map_steps.rev + 1), status = excluded.status, attempts = excluded.attempts, input = coalesce(excluded.input, map_steps.input),
-       output = excluded.output, error = excluded.error, ended_at = excluded.ended_at,
+       output = excluded.output, error = excluded.error,
+       ended_at = CASE WHEN excluded.path = ANY ($5::text[]) THEN coalesce(map_steps.ended_at, excluded.ended_at) ELSE excluded.ended_at END,
        run_id = CASE WHEN excluded.attempts > map_steps.attempts THEN coalesce(excluded.run_id, map_steps.run_id) ELSE coalesce(map_steps.run_id, excluded.run_id) END
  WHERE excluded.rev > map_steps.rev
        AND (map_steps.ended_at IS NULL OR excluded.ended_at IS NOT NULL OR excluded.attempts > map_steps.attempts OR excluded.status = 'outcome_unknown'
@@ -1122,6 +1123,7 @@ type WriteMapStepsParams struct {
 	TenantID  uuid.UUID
 	Execution uuid.UUID
 	Attempt   int32
+	Reused    []string
 }
 
 // Rows of steps, given as arrays. A step that a repeat writes again gets the later values. A workflow
@@ -1130,13 +1132,14 @@ type WriteMapStepsParams struct {
 // it is taken back only by a higher attempt of the step, by an outcome that nobody knows, or by a
 // later attempt of the execution, which numbers its records above those of the one before.
 // A step shows the run that its call has claimed. A repeat of the call finds that run, so the name that
-// it brings is nobody's.
+// it brings is nobody's. A step that is reused was not run again, and shows when it has ended.
 func (q *Queries) WriteMapSteps(ctx context.Context, db DBTX, arg WriteMapStepsParams) error {
 	_, err := db.Exec(ctx, WriteMapSteps,
 		arg.Steps,
 		arg.TenantID,
 		arg.Execution,
 		arg.Attempt,
+		arg.Reused,
 	)
 	return err
 }

@@ -177,10 +177,17 @@ func TestFailedMapBeginsAgainFromAnEarlierStep(t *testing.T) {
 		{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.b}"}},
 		{"id":"check","type":"validate","value":"${steps.seen.output.hit}","schema":{"const":2}}]`)
 	path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"a": list[0], "b": list[1]}})
+	before := mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK)
 	done := mapExecutionOf(t, tenant.User.Do(http.MethodPost, path+"/retry", map[string]any{"from_step": "seen"}, "Prefer: wait=60"), http.StatusOK)
 	require.Equal(t, "completed", done.Status)
 	require.Len(t, g.of(list[0]), 2)
 	require.Len(t, g.of(list[1]), 1)
+
+	// The read was made again, and the write was not: it shows when it was made.
+	again := mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK)
+	require.Equal(t, before.Steps[1], again.Steps[1])
+	require.Equal(t, before.Steps[0].BeganAt, again.Steps[0].BeganAt)
+	require.True(t, again.Steps[0].EndedAt.After(*before.Steps[0].EndedAt))
 }
 
 // What was done within a block is not done again where the block begins again, whatever number the call

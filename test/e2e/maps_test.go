@@ -30,6 +30,8 @@ type mapExecution struct {
 		Error                  *struct{ Code, Detail string }
 		ExecutionID            *string     `json:"execution_id"`
 		ModelCalls             []modelCall `json:"model_calls"`
+		BeganAt                time.Time   `json:"began_at"`
+		EndedAt                *time.Time  `json:"ended_at"`
 	}
 }
 

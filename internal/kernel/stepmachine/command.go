@@ -215,6 +215,9 @@ type RecordStep struct {
 	Began   time.Time   `json:"began"`
 	Ended   time.Time   `json:"ended,omitzero"`
 	Waiting string      `json:"waiting,omitempty"` // what for, where the step waits
+	// Reused: an earlier attempt of the execution has done the step, and it was not run again. It
+	// began and ended then: Began and Ended are only when it was taken over.
+	Reused bool `json:"reused,omitempty"`
 }
 
 // RecordChange adds an intercepted write to the change set of a dry run. The changes of Maps

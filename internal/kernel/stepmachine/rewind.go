@@ -168,7 +168,7 @@ func (m *machine) reuse(t *Task) bool {
 	if r == nil || !r.Wrote {
 		return false
 	}
-	t.Wrote, t.Error, t.Attempt = true, r.Error, r.Attempt
+	t.Wrote, t.Error, t.Attempt, t.reused = true, r.Error, r.Attempt, true
 	m.finish(t, r.Status, r.Output)
 	return true
 }

@@ -159,6 +159,8 @@ type Task struct {
 	Compensation *Scope `json:"compensation,omitempty"`
 
 	block *Block // that the step is in; nil for the Map and for detached calls
+	// reused: the step ends now with what an earlier attempt of the execution has done.
+	reused bool
 }
 
 // Timed is a timer that runs.

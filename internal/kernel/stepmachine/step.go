@@ -325,6 +325,7 @@ func (m *machine) record(t *Task, status StepStatus, output *Value, failed *Erro
 	r := RecordStep{
 		Ref: t.ref(), ID: m.p.id(t), Type: m.p.step(t).Do.Type(), Status: status,
 		Input: t.Input, Output: output, Error: failed, Began: t.Began,
+		Reused: t.reused,
 	}
 	switch status {
 	case StepRunning, StepWaiting, StepUnknown:

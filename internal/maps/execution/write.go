@@ -69,6 +69,7 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 	}
 	rows := map[string]int{}
 	var steps []stepRow
+	reused := []string{}
 	for i, command := range w.Commands {
 		switch c := command.(type) {
 		case stepmachine.RecordStep:
@@ -78,6 +79,9 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 			row := sealedStep(key, e, c, w.Seq+i+1)
 			if c.Ref == called.Ref {
 				row.RunID = &called.Run
+			}
+			if c.Reused {
+				reused = append(reused, row.Path)
 			}
 			if at, twice := rows[row.Path]; twice {
 				// One statement changes a row once.
@@ -103,7 +107,7 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 		}
 	}
 	if len(steps) > 0 {
-		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps)})
+		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps), Reused: reused})
 	}
 	return nil
 }
