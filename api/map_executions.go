@@ -187,7 +187,7 @@ type mapExecution struct {
 	CustomerID       *string            `json:"customer_id"`
 	Metadata         json.RawMessage    `json:"metadata"`
 	Output           json.RawMessage    `json:"output,omitempty"`
-	Error            *stepmachine.Error `json:"error"`
+	Error            any                `json:"error,omitempty"` // null is a nil *stepmachine.Error; nil leaves it out
 	Compensation     *compensation      `json:"compensation,omitempty"`
 	Steps            []mapStep          `json:"steps,omitempty"`
 	MoreSteps        bool               `json:"more_steps,omitempty"`
@@ -320,10 +320,18 @@ func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
 	return mapExecution{
 		ExecutionID: e.ExecutionID, Kind: kindMap, MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
 		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, TokensUsed: e.Tokens, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
-		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: e.Error, Compensation: viewUndoing(e.Undoing), ParentID: textOrNull(e.ParentID),
+		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: listedError(e), Compensation: viewUndoing(e.Undoing), ParentID: textOrNull(e.ParentID),
 		APIKeyID: e.KeyID, Requester: byCaller(actor.CallerOf(e.KeyID, e.UserID)), RequestID: e.RequestID, WorkflowID: e.WorkflowID,
 		Attempt: e.Attempt, DurationMS: milliseconds(e.Took(s.deps.Now())), CreatedAt: e.CreatedAt(), FinishedAt: utc(e.FinishedAt),
 	}
+}
+
+// listedError returns the error of an execution, null where it has none; nil where a list leaves it out.
+func listedError(e mapruns.Execution) any {
+	if e.ErrorLeftOut {
+		return nil
+	}
+	return e.Error
 }
 
 func viewMapStep(step mapruns.Step) mapStep {

@@ -132,9 +132,11 @@ SELECT e.tenant_id, e.id, e.updated_at FROM map_executions e
  ORDER BY e.updated_at, e.id LIMIT @most;
 
 -- name: ListMapExecutions :many
--- Without their texts: a page of those could be hundreds of megabytes.
+-- Without their texts: a page of those could be hundreds of megabytes. An error is there where it is
+-- short.
 SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
-       workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at
+       workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at,
+       (error IS NOT NULL)::boolean AS has_error, coalesce(CASE WHEN length(error) <= @longest_error::integer THEN error END, '')::text AS error
   FROM map_executions
  WHERE tenant_id = @tenant_id
    AND (sqlc.narg('map_id')::uuid IS NULL OR map_id = sqlc.narg('map_id'))

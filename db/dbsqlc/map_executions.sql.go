@@ -495,35 +495,37 @@ func (q *Queries) HasOpenMapOfCustomer(ctx context.Context, db DBTX, arg HasOpen
 
 const ListMapExecutions = `-- name: ListMapExecutions :many
 SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
-       workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at
+       workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at,
+       (error IS NOT NULL)::boolean AS has_error, coalesce(CASE WHEN length(error) <= $1::integer THEN error END, '')::text AS error
   FROM map_executions
- WHERE tenant_id = $1
-   AND ($2::uuid IS NULL OR map_id = $2)
-   AND ($3::uuid IS NULL OR key_id = $3)
-   AND ($4::text IS NULL OR session_id = $4)
-   AND ($5::text IS NULL OR parent_id = $5)
-   AND ($6::text IS NULL OR customer = ANY (customer_names($1, $6)::text[]))
-   AND ($7::text IS NULL OR status = $7)
-   AND ($8::boolean IS NULL OR dry_run = $8)
-   AND ($9::uuid IS NULL OR id >= $9)
-   AND ($10::uuid IS NULL OR id < $10)
+ WHERE tenant_id = $2
+   AND ($3::uuid IS NULL OR map_id = $3)
+   AND ($4::uuid IS NULL OR key_id = $4)
+   AND ($5::text IS NULL OR session_id = $5)
+   AND ($6::text IS NULL OR parent_id = $6)
+   AND ($7::text IS NULL OR customer = ANY (customer_names($2, $7)::text[]))
+   AND ($8::text IS NULL OR status = $8)
+   AND ($9::boolean IS NULL OR dry_run = $9)
+   AND ($10::uuid IS NULL OR id >= $10)
    AND ($11::uuid IS NULL OR id < $11)
- ORDER BY id DESC LIMIT $12
+   AND ($12::uuid IS NULL OR id < $12)
+ ORDER BY id DESC LIMIT $13
 `
 
 type ListMapExecutionsParams struct {
-	TenantID  uuid.UUID
-	MapID     *uuid.UUID
-	KeyID     *uuid.UUID
-	SessionID *string
-	ParentID  *string
-	Customer  *string
-	Status    *string
-	DryRun    *bool
-	Low       *uuid.UUID
-	High      *uuid.UUID
-	Before    *uuid.UUID
-	Most      int32
+	LongestError int32
+	TenantID     uuid.UUID
+	MapID        *uuid.UUID
+	KeyID        *uuid.UUID
+	SessionID    *string
+	ParentID     *string
+	Customer     *string
+	Status       *string
+	DryRun       *bool
+	Low          *uuid.UUID
+	High         *uuid.UUID
+	Before       *uuid.UUID
+	Most         int32
 }
 
 type ListMapExecutionsRow struct {
@@ -550,11 +552,15 @@ type ListMapExecutionsRow struct {
 	UpdatedAt   time.Time
 	FinishedAt  *time.Time
 	ErasedAt    *time.Time
+	HasError    bool
+	Error       string
 }
 
-// Without their texts: a page of those could be hundreds of megabytes.
+// Without their texts: a page of those could be hundreds of megabytes. An error is there where it is
+// short.
 func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExecutionsParams) ([]ListMapExecutionsRow, error) {
 	rows, err := db.Query(ctx, ListMapExecutions,
+		arg.LongestError,
 		arg.TenantID,
 		arg.MapID,
 		arg.KeyID,
@@ -599,6 +605,8 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.ErasedAt,
+			&i.HasError,
+			&i.Error,
 		); err != nil {
 			return nil, err
 		}

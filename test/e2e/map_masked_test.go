@@ -291,6 +291,14 @@ func TestErrorOfAMapIsShownMasked(t *testing.T) {
 				for _, step := range read.Steps {
 					require.Equal(t, *read.Error, *step.Error, step.ID)
 				}
+				var listed []struct {
+					ExecutionID string `json:"execution_id"`
+					Error       *shownError
+				}
+				reader.Do(http.MethodGet, "/v1/executions?kind=map&status=failed&map_id="+mapID(trigger), nil).Data(t, &listed)
+				require.Len(t, listed, 1)
+				require.Equal(t, id, listed[0].ExecutionID)
+				require.Equal(t, read.Error, listed[0].Error, "a list shows it alike")
 			}
 			var told []struct{ Error shownError }
 			rig.Until(t, arriveLimit, "the event is listed", func() bool {
@@ -306,6 +314,19 @@ func TestErrorOfAMapIsShownMasked(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A list reads many executions at once, so it leaves out what is long. It does not say that there is none.
+func TestListOfMapsLeavesOutALongError(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(sharedDev().For(t))
+	trigger := publish(t, tenant, "Says a lot", `[{"id":"no","type":"raise","error":{"code":"NO_WAY","detail":"${\"much \" * 4000}"}}]`)
+	path := failed(t, tenant, trigger, map[string]any{})
+	var listed []map[string]json.RawMessage
+	tenant.User.Do(http.MethodGet, "/v1/executions?kind=map&map_id="+mapID(trigger), nil).Data(t, &listed)
+	require.Len(t, listed, 1)
+	require.NotContains(t, listed[0], "error")
+	require.Equal(t, "NO_WAY", mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK).Error.Code)
 }
 
 // What the editor of an input could not see stays as it was where they leave it out.

@@ -10,6 +10,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
@@ -56,7 +57,12 @@ type Filter struct {
 	Limit      int
 }
 
-// List returns the newest executions first, without their texts, and whether there are more.
+// longestListed is how many characters the sealed error of an execution has at most in a list: about 12
+// KiB in the clear. The words of its author may have far more, and a page has up to 500 executions.
+const longestListed = 16 << 10
+
+// List returns the newest executions first, and whether there are more. They have no texts but their
+// errors, as others than the callers of their triggers see them.
 func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []Execution, more bool, err error) {
 	if own := who.KeyID(); own != nil {
 		if f.KeyID != nil && *f.KeyID != *own {
@@ -66,7 +72,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 	}
 	p := dbsqlc.ListMapExecutionsParams{
 		TenantID: who.TenantID, MapID: f.MapID, KeyID: f.KeyID, SessionID: db.Optional(f.SessionID), ParentID: db.Optional(f.ParentID),
-		Customer: db.Optional(f.CustomerID), Status: db.Optional(f.Status), DryRun: f.DryRun, Before: f.Before, Most: int32(f.Limit + 1),
+		Customer: db.Optional(f.CustomerID), Status: db.Optional(f.Status), DryRun: f.DryRun, Before: f.Before, Most: int32(f.Limit + 1), LongestError: longestListed,
 	}
 	p.Low, p.High = db.IDsOf(f.Since, f.Until)
 	rows, err := s.q.ListMapExecutions(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
@@ -81,9 +87,30 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 			KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), RequestID: row.RequestID, WorkflowID: row.WorkflowID,
 			Status: stepmachine.Status(row.Status), WaitingFor: row.WaitingFor, Actions: row.Actions, Tokens: row.TokensUsed, Governance: row.Governance,
 			UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt, ErasedAt: row.ErasedAt,
+			ErrorLeftOut: row.HasError && row.Error == "",
 		})
 	}
-	return page, more, nil
+	return page, more, s.showErrors(ctx, who.TenantID, rows, page)
+}
+
+// showErrors opens the errors of a page, and masks all of them by one question.
+func (s *Service) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapExecutionsRow, page []Execution) error {
+	w := s.showing(Execution{TenantID: tenant})
+	for i := range page {
+		if rows[i].Error == "" {
+			continue
+		}
+		key, err := s.d.Keys.Key(ctx, tenant)
+		if err != nil {
+			return fmt.Errorf("execution: list: %w", err)
+		}
+		if page[i].Error, err = readOptional[stepmachine.Error](key, page[i].place(datakey.MapError), &rows[i].Error); err != nil {
+			return err
+		}
+		w.failure(&page[i].Error)
+	}
+	w.mask(ctx)
+	return nil
 }
 
 // Cancel asks an execution to end. It undoes what it has done, as its definition says, and then is

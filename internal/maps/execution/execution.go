@@ -227,6 +227,8 @@ type Execution struct {
 	Governance string
 	Output     json.RawMessage
 	Error      *stepmachine.Error
+	// ErrorLeftOut: it has an error, which is too long for a list.
+	ErrorLeftOut bool
 	// Undoing is what came of undoing the steps.
 	Undoing    Undoing
 	BegunAt    *time.Time
