@@ -71,6 +71,7 @@ type triggered struct {
 	DurationMS       float64            `json:"duration_ms"`
 	Output           json.RawMessage    `json:"output"`
 	Error            *stepmachine.Error `json:"error"`
+	WaitingFor       json.RawMessage    `json:"waiting_for"`
 	Version          int32              `json:"version"`
 	SessionID        *string            `json:"session_id"`
 	FenceStatus      string             `json:"fence_status"`
@@ -109,7 +110,7 @@ func (s *Server) triggered(out mapruns.Outcome) triggered {
 	e := out.Execution
 	t := triggered{
 		ExecutionID: e.ExecutionID, Status: e.Status, ActionsExecuted: e.Actions, GovernanceStatus: e.Governance, MapType: e.MapType,
-		DurationMS: milliseconds(e.Took(s.deps.Now())), Output: e.Output, Error: e.Error, Version: e.Version, SessionID: textOrNull(e.SessionID),
+		DurationMS: milliseconds(e.Took(s.deps.Now())), Output: e.Output, Error: e.Error, WaitingFor: e.WaitingFor, Version: e.Version, SessionID: textOrNull(e.SessionID),
 		FenceStatus: wire.FenceExecuted, DryRun: e.DryRun,
 	}
 	if t.Output == nil {

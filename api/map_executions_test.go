@@ -1,7 +1,10 @@
 package api
 
 import (
+	"cmp"
+	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -22,5 +25,19 @@ func TestMapFailedSaysWhatItsAuthorHasWritten(t *testing.T) {
 	} {
 		err := mapFailed(mapruns.Outcome{Execution: mapruns.Execution{ID: uuid.New(), Status: stepmachine.StatusFailed, Error: &c.failed}})
 		require.Equal(t, []fault.Detail{{Path: "/steps/0", Rule: "NO", Message: c.want}}, fault.As(err).Details, name)
+	}
+}
+
+func TestTriggerSaysWhatItsExecutionWaitsFor(t *testing.T) {
+	t.Parallel()
+	s := &Server{deps: Deps{Now: time.Now}}
+	for name, want := range map[string]json.RawMessage{"people": json.RawMessage(`{"for":"approval","step":"ask","approval_id":"apr_1"}`), "nothing": nil} {
+		answer, err := json.Marshal(s.triggered(mapruns.Outcome{Execution: mapruns.Execution{ID: uuid.Must(uuid.NewV7()), WaitingFor: want}}))
+		require.NoError(t, err, name)
+		var got struct {
+			WaitingFor json.RawMessage `json:"waiting_for"`
+		}
+		require.NoError(t, json.Unmarshal(answer, &got), name)
+		require.JSONEq(t, cmp.Or(string(want), "null"), string(got.WaitingFor), name)
 	}
 }

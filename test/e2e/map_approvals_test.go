@@ -79,6 +79,26 @@ func decide(t *testing.T, c *rig.Client, id, decision string, body any) (a decid
 	return a
 }
 
+// A caller who does not wait learns from the answer which approval that is.
+func TestTriggerThatWaitsForPeopleNamesTheirApproval(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant := newTenant(s)
+		trigger := publish(t, tenant, "Asks people", `[{"id":"ask","type":"approval","title":"Go?","payload":{"n":1}}]`)
+		body := map[string]any{"session_id": ids(1)[0]}
+		started := tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=0")
+		approval := awaitAsking(t, tenant, "/v1/executions/"+mapExecutionOf(t, started, http.StatusAccepted).ExecutionID)
+		a := tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=0")
+		require.Equal(t, http.StatusAccepted, a.Status, "%s", a.Body)
+		var e asking
+		a.Data(t, &e)
+		require.Equal(t, "pending_approval", e.Status)
+		require.NotNil(t, e.WaitingFor)
+		require.Equal(t, approval, e.WaitingFor.ApprovalID)
+	})
+}
+
 func TestApprovalStepGoesOnAsPeopleDecide(t *testing.T) {
 	t.Parallel()
 	const question = `"id":"ask","type":"approval","title":"Refund ${trigger_data.amount}?","payload":{"amount":"${trigger_data.amount}","password":"hunter2-canary"}`
