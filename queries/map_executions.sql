@@ -40,9 +40,9 @@ RETURNING *;
 
 -- name: GiveUpMapSteps :exec
 -- What a workflow task that was lost has written of steps, and its repeat has not: steps that began have
--- no end of their own. No record has a higher number than the last of the attempt, so that those of a
--- later attempt follow.
-UPDATE map_steps SET rev = least(rev, @records::integer),
+-- no end of their own. They get the number of the last record of the attempt: those of a later attempt
+-- follow, and a stream tells them, as their number is another one.
+UPDATE map_steps SET rev = @records::integer,
        status = CASE WHEN status IN ('running', 'waiting') THEN 'cancelled' ELSE status END,
        ended_at = CASE WHEN status IN ('running', 'waiting') THEN @now::timestamptz ELSE ended_at END
  WHERE tenant_id = @tenant_id AND execution = @execution AND (status IN ('running', 'waiting') OR rev > @records::integer);
@@ -133,23 +133,28 @@ SELECT e.tenant_id, e.id, e.updated_at FROM map_executions e
 
 -- name: ListMapExecutions :many
 -- Without their texts: a page of those could be hundreds of megabytes. An error is there where it is
--- short.
-SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
-       workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at,
-       (error IS NOT NULL)::boolean AS has_error, coalesce(CASE WHEN length(error) <= @longest_error::integer THEN error END, '')::text AS error
-  FROM map_executions
- WHERE tenant_id = @tenant_id
-   AND (sqlc.narg('map_id')::uuid IS NULL OR map_id = sqlc.narg('map_id'))
-   AND (sqlc.narg('key_id')::uuid IS NULL OR key_id = sqlc.narg('key_id'))
-   AND (sqlc.narg('session_id')::text IS NULL OR session_id = sqlc.narg('session_id'))
-   AND (sqlc.narg('parent_id')::text IS NULL OR parent_id = sqlc.narg('parent_id'))
-   AND (sqlc.narg('customer')::text IS NULL OR customer = ANY (customer_names(@tenant_id, sqlc.narg('customer'))::text[]))
-   AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
-   AND (sqlc.narg('dry_run')::boolean IS NULL OR dry_run = sqlc.narg('dry_run'))
-   AND (sqlc.narg('low')::uuid IS NULL OR id >= sqlc.narg('low'))
-   AND (sqlc.narg('high')::uuid IS NULL OR id < sqlc.narg('high'))
-   AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
- ORDER BY id DESC LIMIT @most;
+-- short. It is read for the executions of the page only, and not to learn its length.
+SELECT p.id, p.execution_id, p.map_id, p.version, p.map_type, p.dry_run, p.attempt, p.metadata, p.session_id, p.customer, p.key_id, p.user_id, p.parent_id, p.request_id,
+       p.workflow_id, p.status, p.waiting_for, p.actions, p.governance, p.tokens_used, p.updated_at, p.finished_at, p.erased_at, p.has_error,
+       coalesce(CASE WHEN p.has_error THEN (SELECT e.error FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = p.id AND octet_length(e.error) <= @longest_error::integer) END, '')::text AS error
+  FROM (
+    SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
+           workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at,
+           (error IS NOT NULL)::boolean AS has_error
+      FROM map_executions
+     WHERE tenant_id = @tenant_id
+       AND (sqlc.narg('map_id')::uuid IS NULL OR map_id = sqlc.narg('map_id'))
+       AND (sqlc.narg('key_id')::uuid IS NULL OR key_id = sqlc.narg('key_id'))
+       AND (sqlc.narg('session_id')::text IS NULL OR session_id = sqlc.narg('session_id'))
+       AND (sqlc.narg('parent_id')::text IS NULL OR parent_id = sqlc.narg('parent_id'))
+       AND (sqlc.narg('customer')::text IS NULL OR customer = ANY (customer_names(@tenant_id, sqlc.narg('customer'))::text[]))
+       AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
+       AND (sqlc.narg('dry_run')::boolean IS NULL OR dry_run = sqlc.narg('dry_run'))
+       AND (sqlc.narg('low')::uuid IS NULL OR id >= sqlc.narg('low'))
+       AND (sqlc.narg('high')::uuid IS NULL OR id < sqlc.narg('high'))
+       AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+    ORDER BY id DESC LIMIT @most) p
+ ORDER BY p.id DESC;
 
 -- name: OldMaps :many
 -- Ended executions of all tenants whose texts are kept no longer. The Map or the message that has

@@ -77,6 +77,7 @@ func (m *mapRun) closeAsk(ctx workflow.Context, c stepmachine.CloseApproval) {
 	later := !c.Expired && workflow.GetVersion(ctx, changeWithdrawsLater, workflow.DefaultVersion, 1) > workflow.DefaultVersion
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		if later && workflow.Sleep(ctx, time.Millisecond) != nil { // a timer ends the task
+			m.busy--
 			return // the workflow ends
 		}
 		out, err := closeAskInMap(ctx, flow.MapAskEnd{MapRef: m.in.MapRef, Ref: c.Ref, Expired: c.Expired})

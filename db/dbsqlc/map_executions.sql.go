@@ -445,7 +445,7 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 }
 
 const GiveUpMapSteps = `-- name: GiveUpMapSteps :exec
-UPDATE map_steps SET rev = least(rev, $1::integer),
+UPDATE map_steps SET rev = $1::integer,
        status = CASE WHEN status IN ('running', 'waiting') THEN 'cancelled' ELSE status END,
        ended_at = CASE WHEN status IN ('running', 'waiting') THEN $2::timestamptz ELSE ended_at END
  WHERE tenant_id = $3 AND execution = $4 AND (status IN ('running', 'waiting') OR rev > $1::integer)
@@ -459,8 +459,8 @@ type GiveUpMapStepsParams struct {
 }
 
 // What a workflow task that was lost has written of steps, and its repeat has not: steps that began have
-// no end of their own. No record has a higher number than the last of the attempt, so that those of a
-// later attempt follow.
+// no end of their own. They get the number of the last record of the attempt: those of a later attempt
+// follow, and a stream tells them, as their number is another one.
 func (q *Queries) GiveUpMapSteps(ctx context.Context, db DBTX, arg GiveUpMapStepsParams) error {
 	_, err := db.Exec(ctx, GiveUpMapSteps,
 		arg.Records,
@@ -494,27 +494,32 @@ func (q *Queries) HasOpenMapOfCustomer(ctx context.Context, db DBTX, arg HasOpen
 }
 
 const ListMapExecutions = `-- name: ListMapExecutions :many
-SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
-       workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at,
-       (error IS NOT NULL)::boolean AS has_error, coalesce(CASE WHEN length(error) <= $1::integer THEN error END, '')::text AS error
-  FROM map_executions
- WHERE tenant_id = $2
-   AND ($3::uuid IS NULL OR map_id = $3)
-   AND ($4::uuid IS NULL OR key_id = $4)
-   AND ($5::text IS NULL OR session_id = $5)
-   AND ($6::text IS NULL OR parent_id = $6)
-   AND ($7::text IS NULL OR customer = ANY (customer_names($2, $7)::text[]))
-   AND ($8::text IS NULL OR status = $8)
-   AND ($9::boolean IS NULL OR dry_run = $9)
-   AND ($10::uuid IS NULL OR id >= $10)
-   AND ($11::uuid IS NULL OR id < $11)
-   AND ($12::uuid IS NULL OR id < $12)
- ORDER BY id DESC LIMIT $13
+SELECT p.id, p.execution_id, p.map_id, p.version, p.map_type, p.dry_run, p.attempt, p.metadata, p.session_id, p.customer, p.key_id, p.user_id, p.parent_id, p.request_id,
+       p.workflow_id, p.status, p.waiting_for, p.actions, p.governance, p.tokens_used, p.updated_at, p.finished_at, p.erased_at, p.has_error,
+       coalesce(CASE WHEN p.has_error THEN (SELECT e.error FROM map_executions e WHERE e.tenant_id = $1 AND e.id = p.id AND octet_length(e.error) <= $2::integer) END, '')::text AS error
+  FROM (
+    SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
+           workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at,
+           (error IS NOT NULL)::boolean AS has_error
+      FROM map_executions
+     WHERE tenant_id = $1
+       AND ($3::uuid IS NULL OR map_id = $3)
+       AND ($4::uuid IS NULL OR key_id = $4)
+       AND ($5::text IS NULL OR session_id = $5)
+       AND ($6::text IS NULL OR parent_id = $6)
+       AND ($7::text IS NULL OR customer = ANY (customer_names($1, $7)::text[]))
+       AND ($8::text IS NULL OR status = $8)
+       AND ($9::boolean IS NULL OR dry_run = $9)
+       AND ($10::uuid IS NULL OR id >= $10)
+       AND ($11::uuid IS NULL OR id < $11)
+       AND ($12::uuid IS NULL OR id < $12)
+    ORDER BY id DESC LIMIT $13) p
+ ORDER BY p.id DESC
 `
 
 type ListMapExecutionsParams struct {
-	LongestError int32
 	TenantID     uuid.UUID
+	LongestError int32
 	MapID        *uuid.UUID
 	KeyID        *uuid.UUID
 	SessionID    *string
@@ -557,11 +562,11 @@ type ListMapExecutionsRow struct {
 }
 
 // Without their texts: a page of those could be hundreds of megabytes. An error is there where it is
-// short.
+// short. It is read for the executions of the page only, and not to learn its length.
 func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExecutionsParams) ([]ListMapExecutionsRow, error) {
 	rows, err := db.Query(ctx, ListMapExecutions,
-		arg.LongestError,
 		arg.TenantID,
+		arg.LongestError,
 		arg.MapID,
 		arg.KeyID,
 		arg.SessionID,

@@ -59,8 +59,8 @@ func TestPoliciesJudgeCallsByTheirAgent(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 }
 
-// A call that an agent makes for a goal has the mode goal, and no other. The calls of an agent of the mode
-// workflow_only are steps of its Map, which have no mode.
+// A call that a model makes has the mode of its agent, and no other: for a goal, and in a step of the Map of
+// an agent of the mode workflow_only.
 func TestPoliciesJudgeCallsByTheModeOfTheirAgent(t *testing.T) {
 	t.Parallel()
 	s := stack(t, eager)
@@ -92,7 +92,7 @@ func TestPoliciesJudgeCallsByTheModeOfTheirAgent(t *testing.T) {
 				})
 				c.ask(t, tenant)
 				calls := c.calls
-				if mode == "goal" && blocked == "goal" {
+				if mode == blocked {
 					calls--
 				}
 				require.Len(t, g.of(c.id), calls)

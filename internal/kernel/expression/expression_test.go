@@ -250,7 +250,7 @@ func TestReferencesNameWhatIsRead(t *testing.T) {
 	require.Equal(t, expression.References{
 		TriggerData: true, Vars: true, Item: true, Index: true, Now: true, Dot: true,
 		Steps: []expression.StepReference{{"a", expression.Error}, {"b", expression.Output}},
-		Names: []string{"order"},
+		Names: []string{"order"}, Variables: []string{"z"},
 	}, got)
 	for source, dot := range map[string]bool{
 		`.`: true, `.x`: true, `..`: true, `[.]`: true, `{a}`: true, `{a: .b}`: true, `. as $x | $x`: true, `"\(.)"`: true,

@@ -244,6 +244,9 @@ func (r *References) Add(other References) {
 	for _, n := range other.Names {
 		r.addName(n)
 	}
+	for _, n := range other.Variables {
+		r.addVariable(n)
+	}
 }
 
 func (r *References) addStep(s StepReference) {

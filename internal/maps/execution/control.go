@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,27 +91,29 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 			ErrorLeftOut: row.HasError && row.Error == "",
 		})
 	}
-	return page, more, s.showErrors(ctx, who.TenantID, rows, page)
+	s.showErrors(ctx, who.TenantID, rows, page)
+	return page, more, nil
 }
 
 // showErrors opens the errors of a page, and masks all of them by one question.
-func (s *Service) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapExecutionsRow, page []Execution) error {
+func (s *Service) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapExecutionsRow, page []Execution) {
 	w := s.showing(Execution{TenantID: tenant})
 	for i := range page {
 		if rows[i].Error == "" {
 			continue
 		}
 		key, err := s.d.Keys.Key(ctx, tenant)
-		if err != nil {
-			return fmt.Errorf("execution: list: %w", err)
+		if err == nil {
+			page[i].Error, err = readOptional[stepmachine.Error](key, page[i].place(datakey.MapError), &rows[i].Error)
 		}
-		if page[i].Error, err = readOptional[stepmachine.Error](key, page[i].place(datakey.MapError), &rows[i].Error); err != nil {
-			return err
+		if err != nil { // the rest of the page is worth showing
+			s.d.Log.WarnContext(ctx, "error of an execution in a list cannot be read", slog.String("execution_id", page[i].ExecutionID), slog.String("error", err.Error()))
+			page[i].ErrorLeftOut = true
+			continue
 		}
 		w.failure(&page[i].Error)
 	}
 	w.mask(ctx)
-	return nil
 }
 
 // Cancel asks an execution to end. It undoes what it has done, as its definition says, and then is

@@ -193,8 +193,9 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	s.queueLockOf(b, e, v.Program.Definition())
+	// Before the lock: who waits for the turn of the concurrency key does not wait for the rows of the steps.
 	db.QueueExec(b, s.q.GiveUpMapSteps, dbsqlc.GiveUpMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Records: p.Records, Now: p.Now})
+	s.queueLockOf(b, e, v.Program.Definition())
 	ended := db.Queue(b, s.q.FinishMap, p)
 	db.Queue(b, s.q.RequireMapEnded, dbsqlc.RequireMapEndedParams{TenantID: e.TenantID, ID: e.ID})
 	promoted := s.queueFree(b, e, v.Program.Definition())

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,7 +71,7 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 	}
 	rows := map[string]int{}
 	var steps []stepRow
-	reused := []string{}
+	reused := map[string]bool{}
 	for i, command := range w.Commands {
 		switch c := command.(type) {
 		case stepmachine.RecordStep:
@@ -80,8 +82,8 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 			if c.Ref == called.Ref {
 				row.RunID = &called.Run
 			}
-			if c.Reused {
-				reused = append(reused, row.Path)
+			if reused[row.Path] = c.Reused; !c.Reused {
+				delete(reused, row.Path)
 			}
 			if at, twice := rows[row.Path]; twice {
 				// One statement changes a row once.
@@ -107,7 +109,7 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 		}
 	}
 	if len(steps) > 0 {
-		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps), Reused: reused})
+		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps), Reused: append([]string{}, slices.Sorted(maps.Keys(reused))...)})
 	}
 	return nil
 }

@@ -457,15 +457,31 @@ func named(property string, names []string) map[string]any {
 }
 
 // withoutForms returns a base as the schemas extend it that it lists as its own forms: without
-// the list, which would lead back to them.
+// the list, which would lead back to them, and without another list that has one of them too.
 func withoutForms(node any) any {
 	n, ok := node.(map[string]any)
 	if !ok || forms(n) == nil {
 		return node
 	}
-	word := formsWord(n)
+	word, other := formsWord(n), "anyOf"
+	if word == other {
+		other = "oneOf"
+	}
+	back := map[string]bool{}
+	for _, form := range listOf(n[word]) {
+		if ref, is := refOf(form); is {
+			back[ref] = true
+		}
+	}
+	both := slices.ContainsFunc(listOf(n[other]), func(form any) bool {
+		ref, is := refOf(form)
+		return is && back[ref]
+	})
 	n = maps.Clone(n)
 	delete(n, word)
 	delete(n, "discriminator")
+	if both { // the other list leads back too
+		delete(n, other)
+	}
 	return n
 }

@@ -167,4 +167,12 @@ func TestBaseThatListsItsFormsKeepsItsOtherAlternatives(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"A","n":"A","email":"x"}}`)))
 	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"A","n":"A"}}`)))
+
+	again := strings.Replace(string(doc), `"anyOf":[{"required":["email"]}`, `"anyOf":[{"$ref":"#/components/schemas/A"}`, 1)
+	im, err = openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: []byte(again)})
+	require.NoError(t, err)
+	require.NotContains(t, string(im.Verbs[0].Schema), "x-opaque")
+	schema, err = argschema.Compile(im.Verbs[0].Schema)
+	require.NoError(t, err)
+	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"to":{"kind":"A"}}`)), "n is still required")
 }

@@ -22,7 +22,7 @@ func (c *converter) setType(out map[string]any, value any, s *scratch) {
 		names = []any{v}
 	case []any:
 		if names = v; len(names) > maxTypes {
-			s.lose("a schema has a type that JSON does not have")
+			s.lose("a schema lists more types than JSON has")
 			return
 		}
 	}

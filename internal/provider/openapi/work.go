@@ -17,7 +17,7 @@ import (
 // Bounds of the work of one import, in units of a microsecond on 2 cores or less. Any document may
 // take spareWork, and workPerByte for each byte of JSON that it expands to, up to maxWork. So a small
 // document never takes as long as the largest ones. Of 2,640 published documents the largest, of 20 MB,
-// takes 8.8 million units, and each other takes less than an eighth of its bound: 1.3 for a byte at most.
+// takes 8.9 million units, and each other takes less than an eighth of its bound: 1.3 for a byte at most.
 // Beyond the bound the document is refused, so that one document never keeps a core for long.
 const (
 	spareWork   = 3_000_000
