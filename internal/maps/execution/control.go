@@ -113,7 +113,7 @@ func (s *Service) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsql
 		}
 		w.failure(&page[i].Error)
 	}
-	w.mask(ctx)
+	_ = w.mask(ctx) // why all is masked concerns only those that keep it
 }
 
 // Cancel asks an execution to end. It undoes what it has done, as its definition says, and then is

@@ -82,9 +82,7 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 			if c.Ref == called.Ref {
 				row.RunID = &called.Run
 			}
-			if reused[row.Path] = c.Reused; !c.Reused {
-				delete(reused, row.Path)
-			}
+			reused[row.Path] = c.Reused
 			if at, twice := rows[row.Path]; twice {
 				// One statement changes a row once.
 				row.Input, row.Seq = or(row.Input, steps[at].Input), steps[at].Seq
@@ -109,7 +107,7 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 		}
 	}
 	if len(steps) > 0 {
-		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps), Reused: append([]string{}, slices.Sorted(maps.Keys(reused))...)})
+		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps), Reused: trueOf(reused)})
 	}
 	return nil
 }
@@ -292,4 +290,15 @@ func news(row *dbsqlc.MapNewsRow, attempt int32) flow.MapNews {
 		return flow.MapNews{Private: flow.IsPrivate(), Over: true}
 	}
 	return flow.MapNews{Private: flow.IsPrivate(), Cancel: row.WantsCancel, Pause: row.WantsPause, Caller: db.Text(row.CallerWorkflow)}
+}
+
+// trueOf returns the names that are true, in order.
+func trueOf(names map[string]bool) []string {
+	list := []string{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if names[name] {
+			list = append(list, name)
+		}
+	}
+	return list
 }

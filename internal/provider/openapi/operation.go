@@ -216,10 +216,15 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 			o.scratch.lose("x-agent-runtime." + key + " is not usable and is ignored")
 		}
 	}
-	for _, key := range unknown[:min(len(unknown), maxUnknown)] {
-		o.scratch.lose("x-agent-runtime." + argschema.Shorten(key, maxArgName) + " is not known and is ignored")
-	}
+	o.loseUnknown(unknown)
 	return idempotency
+}
+
+// loseUnknown reports the first unknown members of x-agent-runtime.
+func (o *operation) loseUnknown(names []string) {
+	for _, name := range names[:min(len(names), maxUnknown)] {
+		o.scratch.lose("x-agent-runtime." + argschema.Shorten(name, maxArgName) + " is not known and is ignored")
+	}
 }
 
 // readBackOf keeps the read_back of x-agent-runtime.
