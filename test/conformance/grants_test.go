@@ -21,7 +21,7 @@ func (j *journey) grants() {
 	}
 	give := func(more object) string { return j.post(j.approver, 201, grants, grant(more)).Header.Get("Location") }
 	// One that will be over and one that is narrow, neither for the calls below.
-	brief := give(object{"verb": "gated:list", "expires_at": in(100 * time.Millisecond)})
+	brief := give(object{"verb": "gated:list", "expires_at": in(5 * time.Second)})
 	narrow := give(object{
 		"api_key_id": j.keyID, "agent_id": "a", "customer_id": "c", "max_uses": 100000,
 		"conditions": []object{condition("args.amount", "less", 1000), {"field": "args.note", "operator": "exists"}},
