@@ -60,6 +60,9 @@ type mapStory struct {
 	waits []string
 	// cancelled is the step in which the caller cancels it; "" for none.
 	cancelled string
+	// block is the path of the block before that step. A cancel can be taken when the task that ended it was
+	// lost. "" for none.
+	block string
 	// after is the n of the write after which kills fall; "" for kills from the begin.
 	after string
 	// approvals is how many people decide in its approval steps.

@@ -31,7 +31,7 @@ func storyOfFailing() *mapStory {
 
 func storyOfCancelling() *mapStory {
 	ordered := []string{"1", "2", "3", "-3", "-2", "-1"}
-	return &mapStory{name: "cancelling", definition: mapOfUndoing, ends: "cancelled", made: sorted(ordered), ordered: ordered, waits: []string{"u4"}, after: "3", cancelled: "u4"}
+	return &mapStory{name: "cancelling", definition: mapOfUndoing, ends: "cancelled", made: sorted(ordered), ordered: ordered, waits: []string{"u4"}, after: "3", cancelled: "u4", block: "/steps/1"}
 }
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
