@@ -590,6 +590,7 @@ type MapExecution struct {
 	Tainted         bool
 	Shown           int32
 	Compensation    *string
+	Revision        *int32
 }
 
 type MapKey struct {

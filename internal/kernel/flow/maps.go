@@ -426,6 +426,8 @@ type MapFinish struct {
 	State MachineState `json:"-"`
 	// Wrote: a call may have changed something.
 	Wrote bool `json:"wrote,omitempty"`
+	// Revision is the one of the step machine that the execution ran on.
+	Revision int `json:"revision,omitempty"`
 }
 
 // MapResult is the result of the workflow.

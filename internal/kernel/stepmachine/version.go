@@ -56,6 +56,7 @@ type Shown struct {
 	Status     Status
 	WaitingFor *WaitsFor // nil where nothing is waited for
 	Began      time.Time
+	Revision   int // the one that the state keeps
 	Paused     bool
 	// Cancellable: a cancellation changes what comes. Pausable: a pause does.
 	Cancellable, Pausable bool
@@ -123,7 +124,7 @@ func (x *execution) Shown() Shown {
 	s := x.s
 	goesOn := s.Ending == nil
 	return Shown{
-		Status: s.Status, WaitingFor: s.WaitingFor, Began: s.Began, Paused: s.Paused,
+		Status: s.Status, WaitingFor: s.WaitingFor, Began: s.Began, Revision: s.Revision, Paused: s.Paused,
 		Cancellable: goesOn || s.Ending.Phase == endOnFailure, Pausable: goesOn,
 		Signalled: s.Signalled, Unused: len(s.Signals), Seen: s.Seen,
 	}

@@ -199,7 +199,9 @@ type Execution struct {
 	MapID       uuid.UUID
 	Version     int32
 	// Machine is the version of the step machine that it runs on to its end, retries included.
-	Machine     int
+	Machine int
+	// revision is that of the machine; nil until the execution has ended.
+	revision    *int32
 	MapType     mapdef.MapType
 	DryRun      bool
 	Attempt     int32
@@ -330,7 +332,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Awaited: r.Awaited, Wrote: r.Wrote,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 		changesOf: r.ChangesOf, changesAt: r.ChangesAt, changesPath: r.ChangesPath,
-		Tainted: r.Tainted, callerWorkflow: db.Text(r.CallerWorkflow),
+		Tainted: r.Tainted, callerWorkflow: db.Text(r.CallerWorkflow), revision: r.Revision,
 	}
 	e.takeChain(r.Chain)
 	return e

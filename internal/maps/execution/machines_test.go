@@ -55,7 +55,7 @@ func (r *rig) finishes(ref flow.MapRef, x stepmachine.Execution, commands []step
 	require.NoError(r.t, err)
 	end, is := commands[len(commands)-1].(stepmachine.Finish)
 	require.True(r.t, is)
-	_, err = r.Finish(context.Background(), flow.MapFinish{MapWrites: flow.MapWrites{MapRef: ref, Commands: commands[:len(commands)-1]}, Finish: end, State: state})
+	_, err = r.Finish(context.Background(), flow.MapFinish{MapWrites: flow.MapWrites{MapRef: ref, Commands: commands[:len(commands)-1]}, Finish: end, State: state, Revision: x.Shown().Revision})
 	require.NoError(r.t, err)
 }
 
@@ -130,17 +130,47 @@ func TestChangeIsRebuiltOnTheMachineOfItsDryRun(t *testing.T) {
 			require.Equal(t, c.want, version)
 			r.intercepted(ref, x, commands)
 
-			r.exec("UPDATE map_change_sets SET status = 'applying', workflow_id = 'w'")
-			r.exec("UPDATE map_changes SET status = 'approved'")
-			r.exec("UPDATE map_changes SET status = 'applied', run = $1 WHERE verb = 'shop:make'", uuid.New())
-			change, err := r.NextChange(t.Context(), flow.ApplyRef{TenantID: r.tenant, ID: e.ID})
-			require.NoError(t, err)
-			args, drift, err := r.Arguments(t.Context(), change)
-			require.NoError(t, err)
+			args, drift := r.rebuilt(e)
 			require.Empty(t, drift)
-			require.JSONEq(t, `{"id":"real"}`, string(args))
+			require.JSONEq(t, `{"id":"real"}`, args)
 		})
 	}
+}
+
+// A change of a dry run is rebuilt by the rules that were in force when the dry run began. By those since
+// then, it would not come to the change: data of an emit is an object.
+func TestChangeIsRebuiltByTheRevisionOfItsDryRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.results = really{}
+	r.maps.program = r.program(`{"schema_version":"1","name":"Changes","steps":[{"id":"make","type":"verb","verb":"shop:make","args":{}},
+		{"id":"tell","type":"emit","event":"custom.made","data":"${steps.make.output.id}"},
+		{"id":"ship","type":"verb","verb":"shop:ship","args":{"id":"${steps.make.output.id}"}}]}`)
+	r.Service = r.service(machines.All(), nothing{})
+	e := r.opened(true)
+	ref := flow.MapRef{TenantID: r.tenant, ID: e.ID, Attempt: 1}
+	begun, err := r.Begin(t.Context(), ref)
+	require.NoError(t, err)
+	begun.Beginning.Revision = 0
+	x, commands := stepmachine.This{}.Start(r.maps.program, time.Now(), begun.Beginning)
+	r.intercepted(ref, x, commands)
+
+	args, drift := r.rebuilt(e)
+	require.Empty(t, drift)
+	require.JSONEq(t, `{"id":"real"}`, args)
+}
+
+// rebuilt returns the arguments of the change after shop:make, which was applied.
+func (r *rig) rebuilt(e execution.Execution) (args, drift string) {
+	r.t.Helper()
+	r.exec("UPDATE map_change_sets SET status = 'applying', workflow_id = 'w'")
+	r.exec("UPDATE map_changes SET status = 'approved'")
+	r.exec("UPDATE map_changes SET status = 'applied', run = $1 WHERE verb = 'shop:make'", uuid.New())
+	change, err := r.NextChange(r.t.Context(), flow.ApplyRef{TenantID: r.tenant, ID: e.ID})
+	require.NoError(r.t, err)
+	got, drift, err := r.Arguments(r.t.Context(), change)
+	require.NoError(r.t, err)
+	return string(got), drift
 }
 
 // intercepted takes a dry run to its end, in which each call is intercepted.

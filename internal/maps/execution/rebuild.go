@@ -292,10 +292,14 @@ func (b *rebuilding) replayed(ctx context.Context, e Execution, payload json.Raw
 	if err != nil {
 		return nil, err
 	}
+	revision := stepmachine.Revision
+	if e.revision != nil {
+		revision = int(*e.revision)
+	}
 	var commands []stepmachine.Command
 	r.machine, commands = machine.Start(r.program, r.now, stepmachine.Beginning{
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: true,
-		Revision: stepmachine.Revision,
+		Revision: revision,
 	})
 	return r, r.obey(commands)
 }
