@@ -428,7 +428,7 @@ func (own *tenant) aWait(tb testing.TB) {
 	var made struct{ ID string }
 	own.User.Do(http.MethodPost, "/v1/maps?publish=true", map[string]any{
 		"schema_version": "1", "name": own.name + " waits",
-		"steps":       []any{map[string]any{"id": "w", "type": "wait", "event": map[string]any{"type": "custom.never"}}},
+		"steps":       []any{map[string]any{"id": "w", "type": "wait", "event": map[string]any{"type": "custom.never"}}, map[string]any{"id": "k", "type": "wait", "event": map[string]any{"type": "kept"}}},
 		"concurrency": map[string]any{"key": "all"},
 	}).Data(tb, &made)
 	a := own.User.Do(http.MethodPost, "/v1/maps/"+made.ID+"/trigger", map[string]any{}, "Prefer: wait=0")

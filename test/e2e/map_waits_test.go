@@ -85,6 +85,9 @@ func TestSignalIsKeptUntilAStepUsesIt(t *testing.T) {
 		path := startMap(t, tenant, trigger, map[string]any{})
 		waitsIn(t, tenant, path, "first")
 		require.Contains(t, string(tenant.User.Do(http.MethodGet, path, nil).Body), `"output":null,`, "there is none yet")
+		misspelt := signal(t, tenant, path, "frist", "go")
+		require.Equal(t, http.StatusBadRequest, misspelt.Status)
+		require.Contains(t, string(misspelt.Body), "Steps wait for first, second.", "no step would ever use it")
 		// The second step does not wait yet, and its filter refuses the first of these.
 		require.Equal(t, http.StatusOK, signal(t, tenant, path, "second", map[string]any{"yes": false, "n": 1}).Status)
 		require.Equal(t, http.StatusOK, signal(t, tenant, path, "second", map[string]any{"yes": true, "n": 2}).Status)

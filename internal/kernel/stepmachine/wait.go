@@ -11,10 +11,10 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 )
 
-// The signals that answer steps which ask people: the question of a model step, and an escalation.
+// The signals that answer steps which ask people.
 const (
-	SignalInput   = "input"
-	SignalHandled = "handled"
+	SignalInput   = mapdef.SignalInput
+	SignalHandled = mapdef.SignalHandled
 )
 
 // MaxSignals is how many signals are kept that no step has used yet. Callers refuse more.

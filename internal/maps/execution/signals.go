@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,9 +46,39 @@ type Signal struct {
 
 // Signal sends a signal to an execution: all steps that wait for its name get it, and otherwise the
 // first one that will. The error is CONFLICT where the execution has ended, and where as many
-// signals as it keeps wait for a step.
+// signals as it keeps wait for a step. It is VALIDATION_ERROR where no step will ever wait for the name.
 func (s *Service) Signal(ctx context.Context, who actor.Actor, e Execution, signal Signal) (Execution, error) {
+	if err := s.waitsFor(ctx, e, signal.Name); err != nil {
+		return Execution{}, err
+	}
 	return s.signal(ctx, who, e, signal, func(*db.Batch) {})
+}
+
+// mostNamed is how many signals a refusal names.
+const mostNamed = 10
+
+// waitsFor refuses the name of a signal that no step of the execution's Map waits for. That name is
+// misspelt: the execution would wait for ever.
+func (s *Service) waitsFor(ctx context.Context, e Execution, name string) error {
+	if e.FinishedAt != nil {
+		return nil // that is said by who sends it
+	}
+	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
+	if err != nil {
+		return fmt.Errorf("execution: signal: %w", err)
+	}
+	names := v.Program.Definition().Signals()
+	switch {
+	case slices.Contains(names, name):
+		return nil
+	case len(names) == 0:
+		return fault.Invalid("/name", "unknown_signal", "No step of this Map waits for a signal.")
+	}
+	text := "No step of this Map waits for this signal. Steps wait for " + strings.Join(names[:min(mostNamed, len(names))], ", ")
+	if len(names) > mostNamed {
+		text += " and others"
+	}
+	return fault.Invalid("/name", "unknown_signal", text+".")
 }
 
 // signal is Signal, with what also queues.
