@@ -107,8 +107,15 @@ var mapShapes = map[string]struct {
 	},
 	"asked_rejected": {`[{"id":"ask","type":"approval","title":"Go?"}]`, "failed", decides("reject", map[string]any{"reason": "no"})},
 	"asked_expired":  {`[{"id":"ask","type":"approval","title":"Go?","timeout":"2s","on_timeout":"continue"}]`, "completed", nil},
-	"event_met":      {`[{"id":"w","type":"wait","event":{"type":"custom.go","filter":"${.data.n == 1}"}}]`, "completed", goes("w")},
-	"until":          {`[{"id":"w","type":"wait","until":"${$now[0:19] + \"Z\" | fromdate | . + 2 | todate}"}]`, "completed", nil},
+	"asked_withdrawn": {`[{"id":"both","type":"parallel","branches":[
+		{"id":"a","steps":[{"id":"ask","type":"approval","title":"Go?"}]},
+		{"id":"b","steps":[{"id":"w","type":"wait","event":{"type":"custom.go"}},{"id":"no","type":"raise","error":{"code":"NO"}}]}]}]`, "failed", func(t *testing.T, tenant *rig.Tenant, path string) {
+		t.Helper()
+		decides("", nil)(t, tenant, path)
+		send(t, tenant, "custom.go", "", map[string]any{"n": 1})
+	}},
+	"event_met": {`[{"id":"w","type":"wait","event":{"type":"custom.go","filter":"${.data.n == 1}"}}]`, "completed", goes("w")},
+	"until":     {`[{"id":"w","type":"wait","until":"${$now[0:19] + \"Z\" | fromdate | . + 2 | todate}"}]`, "completed", nil},
 	"thought": {`[
 		{"id":"short","type":"summarize","input":"The hazel bears nuts."},
 		{"id":"why","type":"reason","question":"Which echo is it?","context":"${steps.short.output}"}]`, "completed", nil},
