@@ -53,21 +53,28 @@ fmt: bin/golangci-lint ## format the Go code the way lint wants it
 
 # --- checking it ------------------------------------------------------------
 
-# A test binary that links the embedded Temporal server takes minutes to compile, and
-# twice as long with the race detector. So those run without it, and all other packages
-# with it: our own concurrency is there. Those with the server go first. Then the
-# end-to-end tests find it compiled when they build the development binary, and stay
-# within their time limit. `make verify` vets, tagged files too: with each test, vet would
-# read all packages again, in every lane.
-# $(call lane,SIGN) lists packages with tests. SIGN ! selects those that do not link the
-# server, an empty SIGN those that do. The suites of test/ come first: they take longest, and
-# mostly wait, so that others run beside them.
+# The race detector runs where our own code runs beside itself. It takes up to fifteen times as long,
+# so these packages go without it, in a lane of their own:
+# - the test binary that links the embedded Temporal server: that alone takes minutes to compile;
+# - the suites that use test/rig: they run the service as processes of their own, which the detector of
+#   the test's process does not see;
+# - SEQUENTIAL: they start no goroutine, as internal/dev/arch checks. Where others call them from
+#   goroutines, the detector watches them too.
+# The suites come first: they take longest, and mostly wait, so three of them run at once. They find
+# compiled what they build of cmd/. `make verify` vets, tagged files too: with each test, vet would read
+# all packages again, in every lane.
+SEQUENTIAL := internal/kernel/stepmachine internal/kernel/model/rules internal/provider/openapi
+
+# $(call lane,SIGN) lists packages with tests: with the sign ! those for the race detector, with an empty
+# one the others.
+server := / go\.temporal\.io\/server\/temporal( |$$)/
+suite := / agentruntime\/test\/rig( |$$)/
 lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... | \
-	awk '$$1 ~ /\.test$$/ && $(1)/ go\.temporal\.io\/server\/temporal( |$$)/ { sub(/\.test$$/, "", $$1); print $$1 }' | sort -r
+	awk -v sequential=' $(SEQUENTIAL:%=agentruntime/%.test) ' '$$1 ~ /\.test$$/ && $(1)($(server) || $(suite) || index(sequential, " " $$1 " ")) { sub(/\.test$$/, "", $$1); print $$1 }' | sort -r
 
 .PHONY: test
 test: bin/progress bin/stripe-mock ## run the tests, with the race detector where it is affordable
-	packages=$$($(call lane,)); [[ -z $$packages ]] || { $(PROGRESS) -tests $$packages; $(GO) test -vet=off -timeout 30m $$packages; }
+	packages=$$($(call lane,)); $(PROGRESS) -tests $$packages; $(PROGRESS) ./cmd/...; $(GO) test -vet=off -timeout 30m -p 3 $$packages
 	packages=$$($(call lane,!)); $(PROGRESS) -tests -race $$packages; $(GO) test -race -vet=off -timeout 30m $$packages
 
 .PHONY: test-race

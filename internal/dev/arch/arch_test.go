@@ -280,6 +280,38 @@ func TestTaggedLanesRunEveryTest(t *testing.T) {
 	}
 }
 
+// The Makefile tests packages that it calls sequential without the race detector.
+func TestSequentialPackagesStartNoGoroutine(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	require.NoError(t, err)
+	_, list, found := strings.Cut(string(makefile), "\nSEQUENTIAL := ")
+	require.True(t, found)
+	list, _, _ = strings.Cut(list, "\n")
+	sequential := map[string]int{} // how many files each has
+	for _, pkg := range strings.Fields(list) {
+		sequential[pkg] = 0
+	}
+	for _, file := range sourceFiles(t) {
+		if _, is := sequential[file.pkg]; !is || file.test() {
+			continue
+		}
+		sequential[file.pkg]++
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, filepath.Join(root, file.path), nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if start, is := n.(*ast.GoStmt); is {
+				t.Errorf("%s:%d starts a goroutine", file.path, set.Position(start.Pos()).Line)
+			}
+			return true
+		})
+	}
+	for pkg, files := range sequential {
+		require.NotZero(t, files, "the Makefile names %s, which is no package", pkg)
+	}
+}
+
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
