@@ -120,14 +120,18 @@ func (c *comparison) follow(pointer string, was, is *node) {
 	}
 }
 
-// members compares the members of an object: each that a schema names, and the rest.
+// members compares the members of an object: each that a schema names, and the rest. A schema may
+// require a member that it does not describe.
 func (c *comparison) members(p pair) {
 	names := map[string]bool{}
-	for name := range p.was.members {
-		names[name] = true
-	}
-	for name := range p.is.members {
-		names[name] = true
+	for _, s := range []*shape{p.was, p.is} {
+		*c.left -= placeWork + len(s.required)
+		for name := range s.members {
+			names[name] = true
+		}
+		for name := range s.required {
+			names[name] = true
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if *c.left < 0 {
@@ -147,6 +151,8 @@ func (c *comparison) member(p pair, name string) {
 	is, has := p.is.members[name]
 	needed, needs := p.was.required[name], p.is.required[name]
 	switch {
+	case !had && !has:
+		c.need(pointer, needed, needs, c.restTypes(p.was), c.restTypes(p.is))
 	case !has:
 		c.add(Difference{Removed, pointer, c.shape(was).types.String(), ""})
 	case !had && needs == always:
@@ -154,15 +160,27 @@ func (c *comparison) member(p pair, name string) {
 	case !had:
 		c.add(Difference{Added, pointer, "", "optional " + c.shape(is).types.String()})
 	default:
-		types, typesNow := c.shape(was).types.String(), c.shape(is).types.String()
-		if needs > needed {
-			c.add(Difference{Required, pointer, needed.String() + types, needs.String() + typesNow})
-		}
-		if needs < needed {
-			c.add(Difference{Optional, pointer, needed.String() + types, needs.String() + typesNow})
-		}
+		c.need(pointer, needed, needs, c.shape(was).types, c.shape(is).types)
 		c.value(pointer, was, is)
 	}
+}
+
+// need compares whether an object has to have a member.
+func (c *comparison) need(pointer string, before, now need, types, typesNow types) {
+	switch {
+	case now > before:
+		c.add(Difference{Required, pointer, before.String() + types.String(), now.String() + typesNow.String()})
+	case now < before:
+		c.add(Difference{Optional, pointer, before.String() + types.String(), now.String() + typesNow.String()})
+	}
+}
+
+// restTypes returns the types of a member that has no schema of its own.
+func (c *comparison) restTypes(s *shape) types {
+	if s.rest == nil {
+		return isAny
+	}
+	return c.shape(s.rest).types
 }
 
 // value compares a value that both schemas have. What is in a value of another type is not
