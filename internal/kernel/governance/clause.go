@@ -191,15 +191,19 @@ func (r *clauseReader) entry(path string, source Condition, groups int) clause {
 func (r *clauseReader) condition(path string, source Condition) clause {
 	c := clause{index: r.count}
 	r.count++
-	var p *problem
-	if c.one, p = compileCondition(source); p != nil {
+	var problems []*problem
+	c.one, problems = compileCondition(source)
+	for _, p := range problems {
 		r.fail(path+"/"+p.field, p.rule, p.message)
+	}
+	if source.Window != nil {
+		r.window(path+"/"+memberWindow, *source.Window)
+	}
+	if c.one == nil {
 		return clause{join: joinAll}
 	}
 	c.looksUp = c.one.looksUp
 	switch {
-	case source.Window != nil:
-		r.window(path+"/"+memberWindow, *source.Window)
 	case !r.bind(&c.one.field):
 		r.fail(path+"/field", "lookup", "names no look-up of the policy")
 	case !r.bind(c.one.other):

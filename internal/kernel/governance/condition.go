@@ -54,22 +54,24 @@ type problem struct{ field, rule, message string }
 
 func (p *problem) Error() string { return p.field + " " + p.message }
 
-// compileCondition reads a condition. The problem is nil where there is none, and never
-// repeats a value.
-func compileCondition(source Condition) (*condition, *problem) {
+// compileCondition reads a condition. The condition is nil where anything is wrong. Problems never
+// repeat a value.
+func compileCondition(source Condition) (*condition, []*problem) {
 	if source.Operator == OpExists || source.Operator == OpNotExists {
 		source.Value = nil // it is ignored, so it carries nothing
 	}
 	c := &condition{source: source}
 	if source.Window != nil {
-		p := c.readWindow()
-		c.secret = p == nil && (c.looksSecret() || c.window.sum != nil && c.window.sum.namedLikeASecret())
+		if wrong := c.readWindow(); len(wrong) > 0 {
+			return nil, wrong
+		}
+		c.secret = c.looksSecret() || c.window.sum != nil && c.window.sum.namedLikeASecret()
 		c.readShown()
-		return c, p
+		return c, nil
 	}
 	var p *problem
 	if c.field, p = readField(source.Field, source.Zone); p != nil {
-		return nil, p
+		return nil, []*problem{p}
 	}
 	if source.ValueField != "" {
 		p = c.readOther()
@@ -77,7 +79,7 @@ func compileCondition(source Condition) (*condition, *problem) {
 		p = c.readValue()
 	}
 	if p != nil {
-		return nil, p
+		return nil, []*problem{p}
 	}
 	c.secret = (c.from != ofCall || c.other != nil) && c.looksSecret()
 	c.looksUp = c.from == ofLookup || c.other != nil && c.other.from == ofLookup

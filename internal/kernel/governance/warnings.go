@@ -18,8 +18,8 @@ import (
 // where the condition fits, or where nothing is known. For a condition on a window see MisfitOfWindow.
 func (f *Fields) Misfit(source Condition) string {
 	source.Operator = lower(source.Operator)
-	c, problem := compileCondition(source)
-	if problem != nil || f == nil {
+	c, problems := compileCondition(source)
+	if len(problems) > 0 || f == nil {
 		return ""
 	}
 	left := maxWork
@@ -54,8 +54,8 @@ func (f *Fields) Misfit(source Condition) string {
 // it adds up. A call without them is in no window, or its window is in doubt.
 func (f *Fields) MisfitOfWindow(source Condition, counted bool) string {
 	source.Operator = lower(source.Operator)
-	c, problem := compileCondition(source)
-	if problem != nil || f == nil || c.window == nil {
+	c, problems := compileCondition(source)
+	if len(problems) > 0 || f == nil || c.window == nil {
 		return ""
 	}
 	return c.window.misfit(f, counted)
@@ -110,7 +110,7 @@ func Contradictions(conditions []Condition) []string {
 			continue
 		}
 		source.Operator = lower(source.Operator)
-		if c, problem := compileCondition(source); problem == nil {
+		if c, problems := compileCondition(source); len(problems) == 0 {
 			list, places = append(list, c), append(places, place)
 		}
 	}

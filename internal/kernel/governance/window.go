@@ -50,51 +50,77 @@ type window struct {
 	bound exact.Decimal
 }
 
-// readWindow reads the window of a condition, and the number that it is compared with.
-func (c *condition) readWindow() *problem {
-	source := c.source.Window
-	switch {
-	case c.source.Field != "" || c.source.ValueField != "" || c.source.Zone != "":
-		return &problem{memberWindow, "unexpected", "must be absent where there is a field: it stands in the place of field"}
-	case source.By == "":
-		return &problem{"window/by", ruleRequired, "is missing: customer_id, session.id, agent_id, key.id or args.<path>"}
-	case !countsBy(source.By):
-		return &problem{"window/by", "field", "must be customer_id, session.id, agent_id, key.id or args.<path>"}
-	case source.Count == (source.Sum != ""):
-		return &problem{memberWindow, "oneOf", "must have either count, which is true, or sum, which is args.<path>"}
-	case source.Sum != "" && !strings.HasPrefix(source.Sum, argsPrefix):
-		return &problem{"window/sum", "field", "must be args.<path>: an argument that is a number"}
+// readWindow reads the window of a condition, and the number that it is compared with. It returns all
+// that is wrong with them.
+func (c *condition) readWindow() (wrong []*problem) {
+	source, w := c.source.Window, &window{}
+	note := func(p *problem) {
+		if p != nil {
+			wrong = append(wrong, p)
+		}
 	}
-	w := &window{}
+	if c.source.Field != "" || c.source.ValueField != "" || c.source.Zone != "" {
+		note(&problem{memberWindow, "unexpected", "must be absent where there is a field: it stands in the place of field"})
+	}
+	note(w.readBy(source.By))
+	note(w.readSum(source))
 	var p *problem
-	if w.by, p = readField(source.By, ""); p != nil {
+	w.per, p = readPer(source.Per)
+	note(p)
+	if c.source.Operator.comparesWindows() {
+		w.bound, p = c.readBound()
+	} else {
+		p = &problem{"operator", ruleEnum, "must be greater, greater_or_equal, less, less_or_equal, equals or not_equals: it compares a window"}
+	}
+	note(p)
+	c.window = w
+	return wrong
+}
+
+func (w *window) readBy(source string) (p *problem) {
+	switch {
+	case source == "":
+		return &problem{"window/by", ruleRequired, "is missing: customer_id, session.id, agent_id, key.id or args.<path>"}
+	case !countsBy(source):
+		return &problem{"window/by", "field", "must be customer_id, session.id, agent_id, key.id or args.<path>"}
+	}
+	if w.by, p = readField(source, ""); p != nil {
 		return &problem{"window/by", p.rule, p.message}
 	}
-	if source.Sum != "" {
-		sum, p := readField(source.Sum, "")
-		if p != nil {
-			return &problem{"window/sum", p.rule, p.message}
-		}
-		w.sum = &sum
+	return nil
+}
+
+// readSum reads what is added up, nothing where calls are counted.
+func (w *window) readSum(source *Window) *problem {
+	switch {
+	case source.Count == (source.Sum != ""):
+		return &problem{memberWindow, "oneOf", "must have either count, which is true, or sum, which is args.<path>"}
+	case source.Sum == "":
+		return nil
+	case !strings.HasPrefix(source.Sum, argsPrefix):
+		return &problem{"window/sum", "field", "must be args.<path>: an argument that is a number"}
 	}
-	if w.per, p = readPer(source.Per); p != nil {
-		return p
+	sum, p := readField(source.Sum, "")
+	if p != nil {
+		return &problem{"window/sum", p.rule, p.message}
 	}
-	if !c.source.Operator.comparesWindows() {
-		return &problem{"operator", ruleEnum, "must be greater, greater_or_equal, less, less_or_equal, equals or not_equals: it compares a window"}
-	}
+	w.sum = &sum
+	return nil
+}
+
+// readBound reads the number that a window is compared with.
+func (c *condition) readBound() (exact.Decimal, *problem) {
 	if p := c.readValue(); p != nil {
-		return p
+		return exact.Decimal{}, p
 	}
 	if c.list[0].kind != kindNumber {
-		return &problem{"value", "type", "must be a number: it is compared with a count or a sum"}
+		return exact.Decimal{}, &problem{"value", "type", "must be a number: it is compared with a count or a sum"}
 	}
 	bound, err := exact.NewFromString(string(c.list[0].text))
 	if err != nil {
-		return &problem{"value", "number", "has a number that is too long or too large"}
+		return exact.Decimal{}, &problem{"value", "number", "has a number that is too long or too large"}
 	}
-	w.bound, c.window = bound, w
-	return nil
+	return bound, nil
 }
 
 // countsBy reports whether calls are counted by the field.
