@@ -75,6 +75,7 @@ type providerReport struct {
 	// Hidden and Unused say what the rules did.
 	Hidden           int                     `json:"hidden"`
 	Unused           []string                `json:"unused"`
+	UnusedNear       []correction.Near       `json:"unused_near"`
 	Raised           []catalog.Raised        `json:"raised"`
 	RaisedTotal      int                     `json:"raised_total"`
 	Suggestions      []correction.Suggestion `json:"suggestions"`
@@ -123,7 +124,7 @@ func reportProvider(p catalog.Provider) providerReport {
 	n := p.Notes
 	return providerReport{
 		providerView: viewProvider(p), Degraded: wire.Array(p.Degraded), Rejected: wire.Array(p.Rejected), Servers: wire.Array(p.Servers),
-		Hidden: n.Hidden, Unused: wire.Array(n.Unused), Raised: wire.Array(n.Raised), RaisedTotal: n.RaisedTotal,
+		Hidden: n.Hidden, Unused: wire.Array(n.Unused), UnusedNear: wire.Array(n.UnusedNear), Raised: wire.Array(n.Raised), RaisedTotal: n.RaisedTotal,
 		Suggestions: wire.Array(n.Suggestions), SuggestionsTotal: n.SuggestionsTotal, Verbs: viewDifference(n),
 		Changes: wire.Array(n.Changes), ChangesTotal: n.ChangesTotal, Rules: wire.Array(p.Corrections.Rules), Overlay: p.Corrections.Overlay,
 		Quarantined: viewQuarantined(n.Quarantined), QuarantinedTotal: n.QuarantinedTotal,

@@ -60,6 +60,12 @@ type Operation struct {
 	Tags               []string
 }
 
+// Near says which verbs a rule that is about nothing may mean. The catalog stores it.
+type Near struct {
+	Path  string   `json:"path"` // of the rule in the import
+	Names []string `json:"names"`
+}
+
 // Fault is what is wrong with a list of rules. Path is a JSON pointer in it.
 type Fault struct{ Path, Rule, Message string }
 

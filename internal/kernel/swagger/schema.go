@@ -77,7 +77,7 @@ func (c *converter) moveRef(node map[string]any) bool {
 	if !strings.HasPrefix(origin, "#/") {
 		return true
 	}
-	node["$ref"] = "#/" + home + origin[1:]
+	node["$ref"] = "#/" + Home + origin[1:]
 	if !c.seen[origin] {
 		c.seen[origin] = true
 		if target, err := c.Lookup(origin); err == nil {
@@ -92,7 +92,7 @@ func (c *converter) origin(ref string) string {
 	if rest, moved := strings.CutPrefix(ref, "#/components/schemas/"); moved {
 		return "#/definitions/" + rest
 	}
-	if rest, moved := strings.CutPrefix(ref, "#/"+home+"/"); moved {
+	if rest, moved := strings.CutPrefix(ref, "#/"+Home+"/"); moved {
 		return "#/" + rest
 	}
 	return ref

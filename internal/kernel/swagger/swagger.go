@@ -36,9 +36,9 @@ const (
 	responseWork  = 14 // an answer
 )
 
-// home is the member under which the result has the document. References to places that OpenAPI
+// Home is the member under which the result has the document. References to places that OpenAPI
 // 3.0 does not have lead there.
-const home = "x-swagger"
+const Home = "x-swagger"
 
 type converter struct {
 	Document
@@ -52,13 +52,13 @@ type converter struct {
 func Convert(doc Document) map[string]any {
 	c := &converter{Document: doc, seen: map[string]bool{}}
 	c.consumes, c.produces = mediaTypes(doc.Root["consumes"]), mediaTypes(doc.Root["produces"])
-	c.out = map[string]any{"openapi": "3.0.3", home: doc.Root}
+	c.out = map[string]any{"openapi": "3.0.3", Home: doc.Root}
 	for key, value := range doc.Root {
 		switch key {
 		case "info", "tags", "externalDocs", "security":
 			c.out[key] = value
 		default:
-			if strings.HasPrefix(key, "x-") && key != home {
+			if strings.HasPrefix(key, "x-") && key != Home {
 				c.out[key] = value
 			}
 		}

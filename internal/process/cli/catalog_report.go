@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"agentruntime/internal/kernel/correction"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 )
@@ -30,7 +31,7 @@ func printReport(out io.Writer, p catalog.Provider, only bool) error {
 	if n.Hidden > 0 {
 		r.line("hidden     %d", n.Hidden)
 	}
-	list(r, "unused", n.Unused, len(n.Unused), func(at string) string { return at })
+	list(r, "unused", n.Unused, len(n.Unused), func(at string) string { return at + nearText(n.UnusedNear, at) })
 	list(r, "raised", n.Raised, n.RaisedTotal, func(v catalog.Raised) string { return v.Operation + " (" + v.Verb + "): " + v.Reason })
 	list(r, "changes", n.Changes, n.ChangesTotal, func(c catalog.Change) string {
 		if c.NeedsUser {
@@ -43,6 +44,16 @@ func printReport(out io.Writer, p catalog.Provider, only bool) error {
 	}
 	_, err := io.WriteString(out, r.String())
 	return err
+}
+
+// nearText names the verbs that an unused rule may mean, "" where there are none.
+func nearText(near []correction.Near, at string) string {
+	for _, n := range near {
+		if n.Path == at {
+			return ": near names are " + strings.Join(n.Names, ", ")
+		}
+	}
+	return ""
 }
 
 type report struct{ strings.Builder }

@@ -16,10 +16,9 @@ import (
 // Bounds of Near. An answer with more names is a list that nobody reads. The other two keep the
 // statement to a few blocks of two indexes; most providers have fewer verbs than that.
 const (
-	nearMost    = 3
-	nearVerbs   = 30 // before the name and after it, in the order of names
-	nearSlugs   = 10 // the same for providers
-	nearPercent = 35 // of the longer name may differ
+	nearMost  = 3
+	nearVerbs = 30 // before the name and after it, in the order of names
+	nearSlugs = 10 // the same for providers
 )
 
 // Near returns at most three verbs of the tenant's catalog whose names are like one that it does
@@ -39,8 +38,8 @@ func (c *Catalog) Near(ctx context.Context, tenant uuid.UUID, name verb.Name) ([
 	var found []candidate
 	for _, r := range rows {
 		near := candidate{name: verb.Name{Provider: r.Provider, Verb: r.Name}}
-		slug, named := distance(name.Provider, r.Provider), nameDistance(name.Verb, r.Name)
-		if alike(slug, name.Provider, r.Provider) && alike(named, name.Verb, r.Name) {
+		slug, named := verb.Distance(name.Provider, r.Provider), verb.NameDistance(name.Verb, r.Name)
+		if verb.Alike(slug, name.Provider, r.Provider) && verb.Alike(named, name.Verb, r.Name) {
 			near.distance = slug + named
 			found = append(found, near)
 		}
@@ -66,42 +65,4 @@ func NearText(near []verb.Name) string {
 		names[i] = n.String()
 	}
 	return " Near names: " + strings.Join(names, ", ") + "."
-}
-
-// alike reports whether two names with this distance may be meant for each other.
-func alike(distance int, a, b string) bool {
-	return distance*100 <= nearPercent*max(len(a), len(b))
-}
-
-// nameDistance is distance, where the words of a verb may also be in another order.
-func nameDistance(a, b string) int {
-	return min(distance(a, b), 1+distance(words(a), words(b)))
-}
-
-func words(name string) string {
-	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '-' || r == '.' })
-	slices.Sort(parts)
-	return strings.Join(parts, "_")
-}
-
-// distance returns the number of bytes to insert, delete or replace that turn a into b
-// (Levenshtein). Names are ASCII and have at most 64 characters.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, before+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -47,6 +47,8 @@ type Notes struct {
 	Hidden int `json:"hidden,omitempty"`
 	// Unused has JSON pointers in the import to the corrections that were about nothing.
 	Unused []string `json:"unused,omitempty"`
+	// UnusedNear has verbs that rules among them may mean.
+	UnusedNear []correction.Near `json:"unused_near,omitempty"`
 	// Raised are new verbs whose risk is higher than that of their method, because of a name.
 	Raised      []Raised `json:"raised,omitempty"`
 	RaisedTotal int      `json:"raised_total,omitempty"`

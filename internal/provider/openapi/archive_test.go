@@ -148,12 +148,12 @@ func TestArchiveRejectsOperationsWhoseFilesAreNotThere(t *testing.T) {
 	require.Len(t, im.Verbs, 1)
 	require.Contains(t, string(im.Verbs[0].Schema), `"enum":["no","yes"]`)
 	require.Equal(t, []verb.Report{
-		{Operation: "GET /anchor", Reason: "a parameter cannot be read: a reference to an anchor is not supported"},
+		{Operation: "GET /anchor", Reason: "a parameter cannot be read: a reference to an anchor is not supported (#here)"},
 		{Operation: "GET /broken", Reason: "a parameter cannot be read: the file broken.json cannot be read: The document cannot be read: a name appears twice in one object at byte 8 (/a)"},
-		{Operation: "GET /cycle", Reason: "a parameter cannot be read: a reference leads back to itself"},
+		{Operation: "GET /cycle", Reason: "a parameter cannot be read: a reference leads back to itself (cycle.yaml#/b)"},
 		{Operation: "GET /far", Reason: "a parameter cannot be read: a reference leads out of the archive, to https://far.example/x.yaml"},
 		{Operation: "/item", Reason: "its path cannot be read: the file api/items/none.yaml is not there"},
-		{Operation: "GET /nothing", Reason: "a parameter cannot be read: a reference points to nothing"},
+		{Operation: "GET /nothing", Reason: "a parameter cannot be read: a reference points to nothing (a.yaml#/none)"},
 		{Operation: "GET /out", Reason: "a parameter cannot be read: a reference leads out of the archive: ../../out.yaml"},
 		{Operation: "POST /schema", Reason: "the file api/gone.yaml is not there"},
 	}, im.Rejected)

@@ -203,11 +203,13 @@ func TestParametersBecomeArguments(t *testing.T) {
 func TestUncallableOperationsAreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ path, op, reason string }{
-		"a required parameter that cannot be sent": {"/x", `{"parameters":[{"name":"q","in":"query","required":true,"content":{"application/xml":{}}}]}`, "a required parameter cannot be sent: its media type is not supported"},
-		"a parameter elsewhere":                    {"/x", `{"parameters":[{"$ref":"params.json#/a"}]}`, "a parameter cannot be read: a reference leaves the document"},
-		"a parameter that is itself":               {"/x", `{"parameters":[{"$ref":"#/components/parameters/P"}]}`, "a parameter cannot be read: a reference leads back to itself"},
+		"a required parameter that cannot be sent": {"/x", `{"parameters":[{"name":"q","in":"query","required":true,"content":{"application/xml":{}}}]}`, "the required parameter q cannot be sent: its media type is not supported"},
+		"a parameter elsewhere":                    {"/x", `{"parameters":[{"$ref":"params.json#/a"}]}`, "a parameter cannot be read: a reference leaves the document (params.json)"},
+		"a parameter that is itself":               {"/x", `{"parameters":[{"$ref":"#/components/parameters/P"}]}`, "a parameter cannot be read: a reference leads back to itself (#/components/parameters/P)"},
 		"a required body of XML":                   {"/x", `{"requestBody":{"required":true,"content":{"application/xml":{}}}}`, "its body has no supported media type"},
-		"a body elsewhere":                         {"/x", `{"requestBody":{"$ref":"http://x.example/"}}`, "its body cannot be read: a reference leaves the document"},
+		"a body at an address with a secret":       {"/x", `{"requestBody":{"$ref":"https://u:pw@x.example/b?token=secret#/a"}}`, "its body cannot be read: a reference leaves the document (https://x.example/b)"},
+		"a body that is a text":                    {"/x", `{"requestBody":{"$ref":"#/openapi"}}`, "its body cannot be read: an object is expected where the document has another value (#/openapi)"},
+		"a body elsewhere":                         {"/x", `{"requestBody":{"$ref":"http://x.example/"}}`, "its body cannot be read: a reference leaves the document (http://x.example/)"},
 		"a template half open":                     {"/x/{id", `{}`, "its path template is not understood"},
 		"a template of slashes":                    {"/x/{a/b}", `{}`, "its path template is not understood"},
 		"a path that climbs":                       {"/x/../y", `{}`, "its path has a dot segment"},

@@ -164,7 +164,7 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 		if missing, is := errors.AsType[absent](err); is {
 			c.refusals[missing.why] = true
 		}
-		s.lose(err.Error())
+		s.lose(kindOf(err))
 		maps.Copy(out, opaque())
 		return out
 	}
@@ -174,6 +174,14 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 	}
 	out["$ref"] = "#/$defs/" + def.name
 	return out
+}
+
+// kindOf returns what is wrong with a reference, without the reference.
+func kindOf(err error) string {
+	if bad, is := errors.AsType[badReference](err); is {
+		return string(bad.why)
+	}
+	return err.Error()
 }
 
 // keywords converts the members of a schema that is no bare reference.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"agentruntime/internal/kernel/argschema"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/swagger"
 )
@@ -24,6 +25,51 @@ type reason string
 
 // Error implements error.
 func (r reason) Error() string { return string(r) }
+
+// badReference says why a reference leads nowhere. What an operation lost is told without the
+// reference: it may have lost many, and a report has room for few.
+type badReference struct {
+	why reason
+	ref string
+}
+
+// maxReferenceShown is how many bytes of a reference a report repeats.
+const maxReferenceShown = 200
+
+// Error implements error.
+func (b badReference) Error() string {
+	if shown := written(b.ref); shown != "" {
+		return string(b.why) + " (" + argschema.Shorten(shown, maxReferenceShown) + ")"
+	}
+	return string(b.why)
+}
+
+// written returns a reference about as the author wrote it, without secrets that an address may
+// contain; "" for what is no address.
+func written(ref string) string {
+	if pointer, is := strings.CutPrefix(ref, "#/"+filesKey+"/"); is {
+		file, rest, below := strings.Cut(pointer, "/")
+		if file = unescapeToken(file); below {
+			file += "#/" + rest
+		}
+		return file
+	}
+	if pointer, is := strings.CutPrefix(ref, "#/"+swagger.Home+"/"); is {
+		return "#/" + pointer
+	}
+	if strings.HasPrefix(ref, "#") {
+		return ref
+	}
+	at, err := url.Parse(ref)
+	if err != nil {
+		return ""
+	}
+	at.Opaque = ""
+	return withoutSecrets(at)
+}
+
+// Unwrap returns the reason alone.
+func (b badReference) Unwrap() error { return b.why }
 
 // document is an OpenAPI document as a tree of JSON values. Numbers are
 // json.Number, so that no bound of a schema loses digits.
@@ -104,23 +150,23 @@ const maxReference = 2048
 func (d *document) lookup(ref string) (any, error) {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
-		return nil, reason("a reference leaves the document")
+		return nil, badReference{"a reference leaves the document", ref}
 	}
 	if len(ref) > maxReference {
-		return nil, reason("a reference is too long")
+		return nil, badReference{"a reference is too long", ref}
 	}
 	if pointer == "" {
 		return d.root, nil
 	}
 	if !strings.HasPrefix(pointer, "/") {
-		return nil, reason("a reference to an anchor is not supported")
+		return nil, badReference{"a reference to an anchor is not supported", ref}
 	}
 	var at any = d.root
 	d.spend(1 + len(pointer)/32)
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		next, ok := step(at, unescapeToken(token))
 		if !ok {
-			return nil, reason("a reference points to nothing")
+			return nil, badReference{"a reference points to nothing", ref}
 		}
 		if missing, is := next.(absent); is {
 			return nil, missing
@@ -167,22 +213,27 @@ func unescapeToken(token string) string {
 
 // object returns node as an object, following references as often as needed.
 func (d *document) object(node any) (map[string]any, error) {
+	ref := ""
 	for range maxRefHops {
 		n, ok := node.(map[string]any)
-		if !ok {
+		switch {
+		case !ok && ref == "":
 			return nil, reason("an object is expected where the document has another value")
+		case !ok:
+			return nil, badReference{"an object is expected where the document has another value", ref}
 		}
-		ref, isRef := n["$ref"].(string)
+		one, isRef := n["$ref"].(string)
 		if !isRef {
 			return n, nil
 		}
+		ref = one
 		next, err := d.lookup(ref)
 		if err != nil {
 			return nil, err
 		}
 		node = next
 	}
-	return nil, reason("a reference leads back to itself")
+	return nil, badReference{"a reference leads back to itself", ref}
 }
 
 // field returns an object-valued member of n, nil where it is absent or not an

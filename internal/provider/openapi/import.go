@@ -83,6 +83,8 @@ type Imported struct {
 	Hidden int
 	// Unused has JSON pointers to the corrections that were about nothing.
 	Unused []string
+	// UnusedNear has verbs that rules which were about nothing may mean.
+	UnusedNear []correction.Near
 	// EventTypes are the webhooks of the document, at most maxEventTypes of EventTypesTotal.
 	EventTypes      []verb.EventType
 	EventTypesTotal int
@@ -110,6 +112,8 @@ type importer struct {
 	lost      []loss
 	readBacks []pendingReadBack
 	rules     []rule
+	// proposed are the names of verbs without rules, sorted. They are read where a rule needs them.
+	proposed []string
 	// renamed has the names that rules have given, by those before.
 	renamed map[string]string
 	// programs has what is wrong with the programs of the document that were read.

@@ -88,3 +88,17 @@ func TestDefinitionsWhoseNamesCollideStayApart(t *testing.T) {
 	require.Empty(t, schema.Validate(json.RawMessage(`{"a":"x","b":1,"c":true}`)))
 	require.NotEmpty(t, schema.Validate(json.RawMessage(`{"b":true}`)))
 }
+
+func TestOperationWhoseNameIsTakenIsToldItsOwn(t *testing.T) {
+	t.Parallel()
+	im := load(t, document("3.1.0", `{"/a":{"post":{"operationId":"pay"}},"/b":{"post":{"operationId":"pay"}},"/c":{"post":{"operationId":"Pay"}},"/d":{"post":{"operationId":"refund"}}}`, ""))
+	require.Len(t, im.Verbs, 4)
+	for i, path := range []string{"/b", "/c"} {
+		sum := sha256.Sum256([]byte("POST " + path))
+		name := "pay_" + hex.EncodeToString(sum[:3])
+		require.Equal(t, name, im.Verbs[i+1].Name)
+		require.Equal(t, "POST "+path, im.Degraded[i].Operation)
+		require.Equal(t, "another operation has the name pay; this one is "+name, im.Degraded[i].Reason)
+	}
+	require.Len(t, im.Degraded, 2)
+}

@@ -56,14 +56,17 @@ type names struct {
 
 // propose returns the verb name of an operation: its operationId in snake_case, or
 // method and path. A name that is taken gets a suffix that depends on method and
-// path only, so a new operation elsewhere in the document does not rename it. The name is taken
-// once the operation has become a verb.
-func (n *names) propose(operationID, method, path string) string {
+// path only, so a new operation elsewhere in the document does not rename it. of is the name
+// that is taken, "" where none is. The name is taken once the operation has become a verb.
+func (n *names) propose(operationID, method, path string) (name, of string) {
 	base := snake(operationID)
 	if base == "" {
 		base = snake(strings.ToLower(method) + " " + path)
 	}
-	name := verb.Fit(n.provider, base)
+	name = verb.Fit(n.provider, base)
+	if n.taken[name] {
+		of = name
+	}
 	sum := sha256.Sum256([]byte(method + " " + path))
 	for try := 0; n.taken[name]; try++ {
 		suffix := "_" + hex.EncodeToString(sum[:3])
@@ -72,5 +75,5 @@ func (n *names) propose(operationID, method, path string) string {
 		}
 		name = verb.Fit(n.provider, base+suffix)
 	}
-	return name
+	return name, of
 }

@@ -58,7 +58,11 @@ func (o *operation) verb() (verb.Definition, error) {
 	if !o.im.doc.spend(len(id) / bytesPerUnit) {
 		return verb.Definition{}, o.im.doc.err
 	}
-	v := verb.Definition{Name: o.im.names.propose(id, o.method, o.path), Description: o.description(), Domain: o.domain(), RiskBy: verb.ByMethod}
+	name, other := o.im.names.propose(id, o.method, o.path)
+	if other != "" {
+		o.scratch.lose("another operation has the name " + other + "; this one is " + name)
+	}
+	v := verb.Definition{Name: name, Description: o.description(), Domain: o.domain(), RiskBy: verb.ByMethod}
 	v.Risk, v.Operation = verb.OfMethod(o.method)
 	if err := o.readNotes(); err != nil {
 		return verb.Definition{}, err

@@ -118,7 +118,7 @@ func (o *operation) addParameters(params []parameter) error {
 			continue
 		}
 		if p.required && !o.setElsewhere(p) {
-			return reason("a required parameter cannot be sent: " + why)
+			return reason("the required parameter " + argschema.Shorten(p.name, maxSchemeName) + " cannot be sent: " + why)
 		}
 		o.scratch.lose("a parameter is dropped: " + why)
 	}
@@ -129,7 +129,7 @@ func (o *operation) addParameters(params []parameter) error {
 		o.scratch.lose("a path parameter is not declared and taken as text")
 		p := parameter{name: name, in: httpplan.InPath, required: true, node: map[string]any{"schema": map[string]any{"type": "string"}}}
 		if why := o.addParameter(p); why != "" {
-			return reason("a path parameter cannot be sent: " + why)
+			return reason("the path parameter " + argschema.Shorten(name, maxSchemeName) + " cannot be sent: " + why)
 		}
 	}
 	return nil

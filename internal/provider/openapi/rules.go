@@ -3,6 +3,7 @@ package openapi
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"agentruntime/internal/kernel/correction"
 	"agentruntime/internal/kernel/exactjson"
@@ -11,6 +12,9 @@ import (
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/verb"
 )
+
+// nearWork is what looking for names like that of a rule takes.
+const nearWork = 2 * verb.NearWindow
 
 // maxSuggestions is how many suggestions one report names.
 const maxSuggestions = 200
@@ -208,6 +212,7 @@ func (im *importer) rename() error {
 		switch {
 		case r.matched == 0:
 			im.out.Unused = append(im.out.Unused, r.at)
+			im.nearOf(r)
 		case r.Rename != nil && r.matched > 1:
 			details = append(details, fault.Detail{Path: r.at + "/match", Rule: "rename", Message: fmt.Sprintf("rename is about one operation, and the rule matches %d.", r.matched)})
 		}
@@ -219,6 +224,19 @@ func (im *importer) rename() error {
 		return invalid(details)
 	}
 	return nil
+}
+
+// nearOf reports the verbs that a rule which is about nothing may mean. A pattern means no one verb.
+func (im *importer) nearOf(r rule) {
+	if r.Match.Verb == nil || strings.Contains(*r.Match.Verb, "*") || !im.doc.spend(nearWork) {
+		return
+	}
+	if im.proposed == nil {
+		im.proposed = sorted(im.names.taken)
+	}
+	if near := verb.Nearest(*r.Match.Verb, im.proposed); len(near) > 0 {
+		im.out.UnusedNear = append(im.out.UnusedNear, correction.Near{Path: r.at, Names: near})
+	}
 }
 
 // taken names the rules whose names other verbs have.

@@ -168,3 +168,16 @@ func TestNormalizedFormComesFromRulesAndTheDocument(t *testing.T) {
 	require.Equal(t, []string{"/rules/1/normalized", "/rules/2/normalized", "/rules/3/normalized"}, places)
 	require.Contains(t, f.Details[2].Message, "At byte 5")
 }
+
+func TestUnusedRuleNamesVerbsThatItMayMean(t *testing.T) {
+	t.Parallel()
+	im, err := ruled(t, `[
+		{"match":{"verb":"create_orders"},"risk_level":"high"},
+		{"match":{"verb":"create_orders*"},"risk_level":"high"},
+		{"match":{"verb":"create_order","method":"GET"},"risk_level":"high"},
+		{"match":{"verb":"pay"},"hidden":true},
+		{"match":{"path":"/none"},"hidden":true}]`)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/rules/0", "/rules/1", "/rules/2", "/rules/3", "/rules/4"}, im.Unused)
+	require.Equal(t, []correction.Near{{Path: "/rules/0", Names: []string{"create_order", "update_order"}}}, im.UnusedNear)
+}

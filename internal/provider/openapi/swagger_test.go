@@ -139,7 +139,7 @@ func TestSwaggerKeepsSecurityExtensionsAndReports(t *testing.T) {
 	require.Equal(t, "http://provider.example/v2", im.BaseURL)
 	require.Equal(t, []verb.Report{
 		{Operation: "POST /broken", Reason: "it has a body and fields of a form, and a request has one of them"},
-		{Operation: "GET /nowhere", Reason: "a parameter cannot be read: a reference points to nothing"},
+		{Operation: "GET /nowhere", Reason: "a parameter cannot be read: a reference points to nothing (#/parameters/none)"},
 		{Operation: "GET /pets/{odd}/odd", Reason: "the items of its path parameter odd are separated by no comma, which no style can say"},
 	}, im.Rejected)
 	require.Contains(t, im.Degraded, verb.Report{Operation: "GET /pets", Reason: "a parameter is dropped: the items of its header parameter X-Odd are separated by no comma, which no style can say"})

@@ -238,7 +238,7 @@ func read(ctx context.Context, cfg egress.Config, importer importer, in openapi.
 			Slug: read.Slug, Name: read.Name, Domain: read.Domain, BaseURL: read.BaseURL, AuthType: read.Auth.Type, Auth: authentication,
 			DocumentHash: catalog.HashOf(in.Document), Degraded: read.Degraded, Rejected: read.Rejected, Servers: read.Listed, Corrections: corrections,
 			Notes: catalog.Notes{
-				Hidden: read.Hidden, Unused: read.Unused, Suggestions: read.Reads, SuggestionsTotal: read.ReadsTotal,
+				Hidden: read.Hidden, Unused: read.Unused, UnusedNear: read.UnusedNear, Suggestions: read.Reads, SuggestionsTotal: read.ReadsTotal,
 				EventTypes: read.EventTypes, EventTypesTotal: read.EventTypesTotal,
 			},
 		},
