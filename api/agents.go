@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +63,8 @@ type agentView struct {
 type agentDetail struct {
 	agentRecord
 	agentdef.Definition
+	// Warnings are advice as of now.
+	Warnings []fault.Detail `json:"warnings"`
 	repeatMark
 }
 
@@ -71,10 +75,33 @@ func recordAgent(a roster.Agent) agentRecord {
 	}
 }
 
-// answerAgent answers with an agent, and its revision as the ETag.
-func answerAgent(rec roster.Record) wire.Reply {
-	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition}
+// ruleUnknownTool is the rule of the warning about a tool that the catalog does not have.
+const ruleUnknownTool = "unknown_tool"
+
+// answerAgent answers with an agent, and its revision as the ETag. Warnings change without it.
+func (s *Server) answerAgent(ctx context.Context, tenant uuid.UUID, rec roster.Record) wire.Reply {
+	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition, Warnings: s.agentWarnings(ctx, tenant, rec.Definition.Tools)}
 	return wire.Reply{Data: detail, Header: http.Header{"Etag": {wire.VersionTag(rec.Revision)}}}
+}
+
+// agentWarnings tells of verbs that the agent may call by their full names, and that the catalog does
+// not have. An agent may be made before its provider, so this is no fault. Without the catalog there
+// are no warnings: the change is made already.
+func (s *Server) agentWarnings(ctx context.Context, tenant uuid.UUID, tools agentdef.Tools) []fault.Detail {
+	warnings := []fault.Detail{}
+	named := tools.NamedVerbs()
+	missing, err := s.deps.Catalog.Missing(ctx, tenant, slices.Collect(maps.Values(named)))
+	if err != nil {
+		return warnings
+	}
+	for _, i := range slices.Sorted(maps.Keys(named)) {
+		if slices.Contains(missing, named[i]) {
+			warnings = append(warnings, fault.Detail{
+				Path: "/tools/allow/" + strconv.Itoa(i), Rule: ruleUnknownTool, Message: "is no verb of the catalog, so the agent cannot call it",
+			})
+		}
+	}
+	return warnings
 }
 
 func (s *Server) createAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -86,7 +113,7 @@ func (s *Server) createAgent(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rep := answerAgent(rec)
+	rep := s.answerAgent(ctx, c.Actor.TenantID, rec)
 	rep.Status = http.StatusCreated
 	rep.Header.Set("Location", "/v1/agents/"+rec.ID.String())
 	return rep, nil
@@ -97,7 +124,7 @@ func (s *Server) getAgent(ctx context.Context, c *wire.Call) (wire.Reply, error)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return answerAgent(rec), nil
+	return s.answerAgent(ctx, c.Actor.TenantID, rec), nil
 }
 
 // agentPatch reads the members of the definition and the status out of the body.
@@ -147,7 +174,7 @@ func (s *Server) patchAgent(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return answerAgent(rec), nil
+	return s.answerAgent(ctx, c.Actor.TenantID, rec), nil
 }
 
 func (s *Server) deleteAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -270,7 +297,7 @@ func (s *Server) publishAgentVersion(ctx context.Context, c *wire.Call) (wire.Re
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return answerAgent(rec), nil
+	return s.answerAgent(ctx, c.Actor.TenantID, rec), nil
 }
 
 // agentDiff is how a version differs from another one.

@@ -25,6 +25,8 @@ type Catalog interface {
 	Accept(ctx context.Context, who actor.Actor, name verb.Name, form string) (catalog.Verb, error)
 	// Near returns a few verbs whose names are like one that the catalog does not have.
 	Near(ctx context.Context, tenant uuid.UUID, name verb.Name) ([]verb.Name, error)
+	// Missing returns those of the names that the catalog does not have.
+	Missing(ctx context.Context, tenant uuid.UUID, names []verb.Name) ([]verb.Name, error)
 	// Offer returns what the platform has under a slug.
 	Offer(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Offer, error)
 }

@@ -18,6 +18,7 @@ import (
 
 	"agentruntime/api"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/actor"
@@ -146,6 +147,8 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	budgets, err := budget.New(budget.Config{}, budget.Deps{DB: s.db.Pool})
 	require.NoError(t, err)
+	agents, err := roster.New(roster.Deps{DB: s.db.Pool})
+	require.NoError(t, err)
 	tools, err := tooling.New()
 	require.NoError(t, err)
 	addresses, err := rate.NewAddresses(rate.AddressConfig{PerMinute: 1000, Loopback: rate.Most})
@@ -160,7 +163,7 @@ func newSite(t *testing.T) *site {
 		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
 		Events: s.events, Webhooks: struct{ api.Webhooks }{}, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 		Creations: struct{ api.Creations }{}, RateLimits: limited, Budgets: budgets, Addresses: oneMinute{addresses},
-		Maps: struct{ api.Maps }{}, Agents: struct{ api.Agents }{}, Authoring: struct{ api.Authoring }{}, Tooling: tools, Executions: struct{ api.Executions }{}, Conversations: struct{ api.Conversations }{}, GoalChanges: struct{ api.GoalChanges }{}, AgentSessions: struct{ api.AgentSessions }{}, Sandboxes: struct{ api.Sandboxes }{},
+		Maps: struct{ api.Maps }{}, Agents: agents, Authoring: struct{ api.Authoring }{}, Tooling: tools, Executions: struct{ api.Executions }{}, Conversations: struct{ api.Conversations }{}, GoalChanges: struct{ api.GoalChanges }{}, AgentSessions: struct{ api.AgentSessions }{}, Sandboxes: struct{ api.Sandboxes }{},
 	})
 	require.NoError(t, err)
 	return s

@@ -40,6 +40,9 @@ func (t Tools) Allows(name string) bool {
 // agentPrefix begins the entries of allow that name another agent by its id.
 const agentPrefix = "agent:"
 
+// platformPrefix begins the names of the platform's own tools.
+const platformPrefix = "tool:"
+
 // MaxAgentDepth is how many agents may call each other in a row, the first included.
 const MaxAgentDepth = 3
 
@@ -54,9 +57,23 @@ func (t Tools) Agents() (ids []uuid.UUID) {
 	return ids
 }
 
+// NamedVerbs returns the entries of allow that name a verb in full, without *, by their positions.
+func (t Tools) NamedVerbs() map[int]verb.Name {
+	named := map[int]verb.Name{}
+	for i, entry := range t.Allow {
+		if strings.Contains(entry, "*") || strings.HasPrefix(entry, agentPrefix) || strings.HasPrefix(entry, platformPrefix) {
+			continue
+		}
+		if name, err := verb.Parse(entry); err == nil {
+			named[i] = name
+		}
+	}
+	return named
+}
+
 // OnlyVerbs returns the tools without those of the platform and without other agents.
 func (t Tools) OnlyVerbs() Tools {
-	t.Deny = append(slices.Clip(t.Deny), "tool:*")
+	t.Deny = append(slices.Clip(t.Deny), platformPrefix+"*")
 	t.Allow = slices.DeleteFunc(slices.Clone(t.Allow), func(entry string) bool { return strings.HasPrefix(entry, agentPrefix) })
 	return t
 }

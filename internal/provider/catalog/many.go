@@ -42,6 +42,26 @@ func QueueMany(b *db.Batch, tenant uuid.UUID, names []verb.Name) func() map[verb
 	}
 }
 
+// Missing returns those of the names that the tenant has no verb of, in their order. It costs one
+// round trip.
+func (c *Catalog) Missing(ctx context.Context, tenant uuid.UUID, names []verb.Name) (missing []verb.Name, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	b := &db.Batch{}
+	found := QueueMany(b, tenant, names)
+	if err := c.db.Send(ctx, tenant, b); err != nil {
+		return nil, fmt.Errorf("catalog: look for verbs: %w", err)
+	}
+	known := found()
+	for _, name := range names {
+		if _, has := known[name]; !has {
+			missing = append(missing, name)
+		}
+	}
+	return missing, nil
+}
+
 func columns(names []verb.Name) (providers, verbs []string) {
 	providers, verbs = make([]string, len(names)), make([]string, len(names))
 	for i, n := range names {

@@ -106,7 +106,7 @@ func TestFetchTakesTheFilesOfItsHost(t *testing.T) {
 		reasons = append(reasons, r.Operation+": "+strings.TrimPrefix(r.Reason, "a parameter cannot be read: "))
 	}
 	require.Equal(t, []string{
-		"GET /b: a reference points to nothing",
+		"GET /b: a reference points to nothing (#/x-none)",
 		"GET /c: the file v1/none.yaml could not be fetched: the server answers 404",
 		"GET /d: a reference leads to another host: https://elsewhere.example",
 		"GET /e: the file v1/moved.yaml could not be fetched: it is redirected",

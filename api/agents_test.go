@@ -1,0 +1,28 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAgentWithAnUnknownVerbIsStoredWithAWarning(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	type agent struct {
+		ID       string
+		Warnings []struct{ Path, Rule, Message string }
+	}
+	var made, read agent
+	s.do(t, "user", http.MethodPost, "/v1/agents",
+		`{"name":"Helper","tools":{"allow":["shop:*","shop:create_ordr","tool:*","shop:create_order","tool:escalate"]}}`).into(t, http.StatusCreated, &made)
+	require.Len(t, made.Warnings, 2, "the provider is not there yet")
+	require.Equal(t, "/tools/allow/1", made.Warnings[0].Path)
+	require.Equal(t, "unknown_tool", made.Warnings[0].Rule)
+
+	s.importRuled(t, "user", "", shopDocument, http.StatusCreated)
+	s.do(t, "user", http.MethodGet, "/v1/agents/"+made.ID, "").into(t, http.StatusOK, &read)
+	require.Len(t, read.Warnings, 1)
+	require.Equal(t, "/tools/allow/1", read.Warnings[0].Path)
+}
