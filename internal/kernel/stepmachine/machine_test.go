@@ -151,6 +151,22 @@ on_failure: [{id: tell, type: verb, verb: "shop:tell"}]
 	require.Equal(t, 1, finish.Compensated)
 }
 
+// A time of RFC 3339 with an offset can be in the year 10000 of UTC, which no JSON may have.
+func TestWaitUntilTheYearTenThousandCanBeStored(t *testing.T) {
+	t.Parallel()
+	last := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+	for _, until := range []string{`"9999-12-31T23:59:59-23:59"`, `"${\"9999-12-31T23:59:59.5-00:01\"}"`} {
+		x, commands := start(t, `steps: [{id: w, type: wait, until: `+until+`}]`)
+		require.Equal(t, last, find[stepmachine.StartTimer](t, commands).At, until)
+		raw, err := x.s.Encode()
+		require.NoError(t, err, until)
+		require.Contains(t, string(raw), `9999-12-31T23:59:59Z`)
+		shown, err := json.Marshal(x.s.WaitingFor)
+		require.NoError(t, err, until)
+		require.Contains(t, string(shown), `9999-12-31T23:59:59Z`)
+	}
+}
+
 func TestNextRefusesStatesOfAnotherMachine(t *testing.T) {
 	t.Parallel()
 	x, _ := start(t, `steps: [{id: a, type: wait, for: 1h}]`)

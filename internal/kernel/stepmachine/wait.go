@@ -63,11 +63,18 @@ func (m *machine) until(do *mapdef.DoWait, input Value) (time.Time, bool) {
 	}
 	if do.For.IsZero() {
 		at, err := time.Parse(time.RFC3339, text)
+		if last := lastTime(); at.After(last) {
+			at = last
+		}
 		return at, err == nil
 	}
 	d, err := mapdef.ParseDuration(text)
 	return m.now.Add(d.Std()), err == nil
 }
+
+// lastTime is the last second that JSON can say in UTC. RFC 3339 says later ones by an offset, and neither
+// the state nor the row of an execution could have such a time.
+func lastTime() time.Time { return time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC) }
 
 // await waits for an event. One that came before counts too, unless the step says no: the
 // caller passes those that it has kept, and the state has the signals.
