@@ -1,7 +1,8 @@
 -- name: SetMapParent :exec
 -- Of an execution that a step has started in this transaction.
-UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented, chain = sqlc.narg('chain')::json, tainted = @tainted
- WHERE tenant_id = @tenant_id AND id = @id;
+UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented, chain = sqlc.narg('chain')::json, tainted = @tainted,
+       editors = coalesce((SELECT p.editors FROM map_executions p WHERE p.tenant_id = @tenant_id AND p.execution_id = map_executions.parent_id), '{}')
+ WHERE map_executions.tenant_id = @tenant_id AND map_executions.id = @id;
 
 -- name: MapOfStep :many
 -- The execution that a step has started.

@@ -118,6 +118,7 @@ type Approval struct {
 	Idempotency   *string
 	RequesterKind string
 	Form          []byte
+	Editors       []uuid.UUID
 }
 
 type ApprovalDecision struct {
@@ -590,6 +591,7 @@ type MapExecution struct {
 	Tainted         bool
 	Shown           int32
 	Compensation    *string
+	Editors         []uuid.UUID
 	Revision        *int32
 }
 

@@ -68,7 +68,12 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	for i := range again.Edits {
 		s.storeEdit(rest, key, e, &again.Edits[i].Value, again.Edits[i].Name)
 	}
+	var editor *uuid.UUID
+	if len(again.Edits) > 0 {
+		editor = who.UserID()
+	}
 	rows := db.Queue(take, s.q.RetryMap, dbsqlc.RetryMapParams{
+		Editor: editor,
 		Again: key.Seal(e.place(datakey.MapAgain), mustJSON(again)), WorkflowID: flow.MapWorkflowID(next), Now: s.d.Now(),
 		TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt,
 	})

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -185,6 +186,8 @@ type Asked struct {
 	// Requester is the key or the user that called, nil where neither did.
 	Requester *actor.Caller
 	Edited    *Edit
+	// Editors have edited inputs of the execution at a retry, so they have written what is asked about.
+	Editors []uuid.UUID
 }
 
 // RequesterOf returns the requester in an approval's row, nil where it has none.
@@ -196,11 +199,12 @@ func RequesterOf(row dbsqlc.Approval) *actor.Caller {
 }
 
 // Voter returns the user as a voter on this approval. A user who made the call with their
-// own token, or edited its arguments, is marked as self. The owner of a key did not make
+// own token, or edited its arguments or an input of its Map, is marked as self. The owner of a key did not make
 // the key's calls. An edit of what a step of a Map shows is one of the decisions that the step
 // asks for, and sends nothing, so its author decides it.
 func (a Asked) Voter(user uuid.UUID, role actor.Role) governance.Voter {
-	self := a.Kind != governance.ApprovalOfStep && a.Edited != nil && a.Edited.By == user || a.Requester != nil && a.Requester.ID == user
+	edited := a.Edited != nil && a.Edited.By == user || slices.Contains(a.Editors, user)
+	self := a.Kind != governance.ApprovalOfStep && edited || a.Requester != nil && a.Requester.ID == user
 	return governance.Voter{UserID: user, Role: role, Self: self}
 }
 
@@ -225,7 +229,7 @@ func (r Reading) Asked() (Asked, error) { return asked(r.rows.Value, r.votes.Val
 func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 	a := Asked{
 		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args), Requester: RequesterOf(row),
-		Reason: row.Reason, Form: row.Form,
+		Reason: row.Reason, Form: row.Form, Editors: row.Editors,
 		About: Subject{
 			TenantID: row.TenantID, Type: SubjectType(row.SubjectType), ID: row.SubjectID, RunID: row.RunID, Attempt: row.Attempt,
 			ExecutionID: row.ExecutionID, WorkflowID: row.WorkflowID,
