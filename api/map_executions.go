@@ -76,6 +76,7 @@ type triggered struct {
 	SessionID        *string            `json:"session_id"`
 	FenceStatus      string             `json:"fence_status"`
 	DryRun           bool               `json:"dry_run"`
+	PayloadMatch     *bool              `json:"payload_match,omitempty"`
 	Message          string             `json:"message,omitempty"`
 }
 
@@ -118,9 +119,15 @@ func (s *Server) triggered(out mapruns.Outcome) triggered {
 	}
 	if out.Cached {
 		t.FenceStatus, t.Message = wire.FenceCached, "The Map was triggered with this name before. This is that execution; nothing ran again."
+		if t.PayloadMatch = new(!out.OtherPayload); out.OtherPayload {
+			t.Message += otherPayload
+		}
 	}
 	return t
 }
+
+// otherPayload is said where the execution that answers a trigger has another payload.
+const otherPayload = " Its payload is another one than this trigger has."
 
 // mapFailed answers a trigger whose execution ended without success.
 func mapFailed(out mapruns.Outcome) error {
@@ -142,6 +149,9 @@ func mapFailed(out mapruns.Outcome) error {
 	if out.Cached {
 		f.CachedFrom = e.ExecutionID
 		f.Message += " This is the stored failure of an earlier trigger; nothing ran again."
+		if f.PayloadMatch = new(!out.OtherPayload); out.OtherPayload {
+			f.Message += otherPayload
+		}
 	}
 	return f
 }

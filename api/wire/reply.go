@@ -73,6 +73,7 @@ type ErrorBody struct {
 	CachedFrom       string          `json:"cached_from,omitempty"`
 	ArgsMatch        *bool           `json:"args_match,omitempty"`
 	ArgsDiffer       []string        `json:"args_differ,omitempty"`
+	PayloadMatch     *bool           `json:"payload_match,omitempty"`
 	CustomerIDs      []string        `json:"customer_ids,omitempty"`
 	ProviderStatus   int             `json:"provider_status,omitempty"`
 	ProviderError    json.RawMessage `json:"provider_error,omitempty"`
@@ -166,7 +167,7 @@ func (c *Call) ErrorBody(f *fault.Error) *ErrorBody {
 	body := &ErrorBody{
 		Code: f.Code, Message: f.Message, RequestID: c.Actor.RequestID, Details: f.Details, Suggestions: f.Suggestions,
 		ApprovalID: f.ApprovalID, Decision: f.Decision, ExecutionID: f.ExecutionID,
-		Status: f.Status, Reason: f.Reason, ArgsMatch: f.ArgsMatch, ArgsDiffer: f.ArgsDiffer,
+		Status: f.Status, Reason: f.Reason, ArgsMatch: f.ArgsMatch, ArgsDiffer: f.ArgsDiffer, PayloadMatch: f.PayloadMatch,
 		CustomerIDs:    f.CustomerIDs,
 		ProviderStatus: f.ProviderStatus, ProviderError: f.ProviderError, RetryAfterMS: f.RetryAfter.Milliseconds(),
 	}

@@ -17,6 +17,8 @@ type mapExecution struct {
 	Status          string `json:"status"`
 	ActionsExecuted int    `json:"actions_executed"`
 	FenceStatus     string `json:"fence_status"`
+	PayloadMatch    *bool  `json:"payload_match"`
+	Message         string
 	WorkflowID      string `json:"workflow_id"`
 	Attempt         int
 	Idempotent      bool
@@ -94,6 +96,8 @@ func TestMapRunsOnceForOneSession(t *testing.T) {
 		require.Equal(t, "cached", second.FenceStatus)
 		require.Equal(t, first.ExecutionID, second.ExecutionID)
 		require.JSONEq(t, string(first.Output), string(second.Output))
+		require.Nil(t, first.PayloadMatch)
+		require.True(t, *second.PayloadMatch)
 		require.Len(t, g.all(), 3)
 		for _, id := range list {
 			require.Len(t, g.of(id), 1)
@@ -226,5 +230,41 @@ func TestMapSaysWhichArgumentOfItsStepIsWrong(t *testing.T) {
 		require.Equal(t, want, e.Error.Detail)
 		require.Equal(t, want, e.Steps[0].Error.Detail)
 		require.Empty(t, g.all())
+	})
+}
+
+// A name that is taken is answered whatever the payload is. The answer says where that is another one.
+func TestTriggerSaysThatItsPayloadIsAnother(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		g, tenant := connected(t, s)
+		trigger := publish(t, tenant, "Makes a thing, and fails where it shall", `[
+			{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}},
+			{"id":"sort","type":"switch","cases":[{"when":"${trigger_data.fails}","steps":[{"id":"no","type":"raise","error":{"code":"NO"}}]}]}]`)
+		for _, fails := range []bool{false, true} {
+			list := ids(2)
+			with := func(id string) rig.Answer {
+				body := map[string]any{"session_id": list[0], "payload": map[string]any{"id": id, "fails": fails}}
+				return tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60")
+			}
+			of := func(a rig.Answer) (match *bool, message string) {
+				if fails {
+					e := requireCode(t, a, http.StatusUnprocessableEntity, "MAP_FAILED")
+					return e.Error.PayloadMatch, e.Error.Message
+				}
+				e := mapExecutionOf(t, a, http.StatusOK)
+				return e.PayloadMatch, e.Message
+			}
+			match, _ := of(with(list[0]))
+			require.Nil(t, match)
+			match, message := of(with(list[0]))
+			require.True(t, *match)
+			require.NotContains(t, message, "payload")
+			match, message = of(with(list[1]))
+			require.False(t, *match)
+			require.Contains(t, message, "Its payload is another one")
+			require.Empty(t, g.of(list[1]))
+		}
 	})
 }

@@ -40,6 +40,7 @@ type Envelope struct {
 		Reason         string          `json:"reason"`
 		FenceStatus    string          `json:"fence_status"`
 		ArgsMatch      *bool           `json:"args_match"`
+		PayloadMatch   *bool           `json:"payload_match"`
 		ArgsDiffer     []string        `json:"args_differ"`
 		ExecutionID    string          `json:"execution_id"`
 		ProviderStatus int             `json:"provider_status"`

@@ -52,8 +52,10 @@ type Error struct {
 	CachedFrom string
 	// ArgsMatch says whether the arguments of a repeat are those of the run that has its id;
 	// nil where the call is no repeat. ArgsDiffer has the JSON Pointers of those that are not.
-	ArgsMatch  *bool
-	ArgsDiffer []string
+	ArgsMatch *bool
+	// PayloadMatch says that of a trigger's payload; nil where no execution answers it.
+	PayloadMatch *bool
+	ArgsDiffer   []string
 	// CustomerIDs are the customers that the refusal is about; nil where there are none.
 	CustomerIDs []string
 	// ProviderStatus is the HTTP status of the provider's answer; 0 where there was none.

@@ -74,7 +74,7 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	}
 	rows := db.Queue(take, s.q.RetryMap, dbsqlc.RetryMapParams{
 		Editor: editor,
-		Again: key.Seal(e.place(datakey.MapAgain), mustJSON(again)), WorkflowID: flow.MapWorkflowID(next), Now: s.d.Now(),
+		Again:  key.Seal(e.place(datakey.MapAgain), mustJSON(again)), WorkflowID: flow.MapWorkflowID(next), Now: s.d.Now(),
 		TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt,
 	})
 	db.QueueExec(rest, s.q.RetakeMapKeys, dbsqlc.RetakeMapKeysParams{TenantID: e.TenantID, ID: e.ID})

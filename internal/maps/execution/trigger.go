@@ -63,6 +63,8 @@ type Outcome struct {
 	Execution Execution
 	// Cached: an earlier trigger made the execution, and this one only reads it.
 	Cached bool
+	// OtherPayload: that trigger had another payload than this one.
+	OtherPayload bool
 }
 
 // claim is a row to be claimed, by the names of its columns; claim_map reads it.
@@ -129,6 +131,11 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 		return Outcome{}, err
 	}
 	out := Outcome{Execution: e, Cached: !fresh}
+	if out.Cached {
+		if out.OtherPayload, err = s.otherPayload(ctx, e, req); err != nil {
+			return Outcome{}, err
+		}
+	}
 	switch {
 	case fresh:
 		out.Execution, err = s.startAndWait(ctx, e, w.C, until)
@@ -141,6 +148,16 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 	}
 	out.Execution, err = s.await(ctx, e, w.C, until)
 	return out, err
+}
+
+// otherPayload reports whether the execution that answers a trigger has another payload.
+func (s *Service) otherPayload(ctx context.Context, e Execution, req Request) (bool, error) {
+	key, err := s.d.Keys.Key(ctx, e.TenantID)
+	if err != nil {
+		return false, fmt.Errorf("execution: trigger: %w", err)
+	}
+	canonical, err := strictjson.Canonical(req.Payload)
+	return err == nil && !hmac.Equal(e.Fingerprint, key.Digest(canonical)), err
 }
 
 // lastPublished returns the version that a trigger probably runs, without a look at the rows. It is
