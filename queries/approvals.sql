@@ -6,8 +6,9 @@ INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run
 VALUES (@id, @tenant_id, @subject_type, @subject_id, @workflow_id, sqlc.narg('run_id'), @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
         sqlc.narg('requester'), @requester_kind, sqlc.narg('expires_at'), @kind, @attempt, @explanation, sqlc.narg('request'), @requirements, @policy_ids::uuid[],
         @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('operation_type'), sqlc.narg('idempotency'), sqlc.narg('edited_from'), sqlc.narg('edited_by'), sqlc.narg('form'),
-        coalesce((SELECT m.editors FROM map_executions m WHERE m.tenant_id = @tenant_id AND m.execution_id = coalesce(
-            (SELECT r.parent_id FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = sqlc.narg('run_id')), @execution_id)), '{}'));
+        coalesce((SELECT m.editors FROM map_executions m WHERE m.tenant_id = @tenant_id
+                     AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = sqlc.narg('run_id'))),
+                 (SELECT m.editors FROM map_executions m WHERE m.tenant_id = @tenant_id AND m.execution_id = @execution_id), '{}'));
 
 -- name: GetApproval :one
 -- With the state of the run, where the approval is about a run that still has it. successor is the

@@ -586,8 +586,9 @@ INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
         $15, $16, $17, $18, $19, $20, $21, $22, $23::uuid[],
         $24, $25, $26, $27, $28, $29, $30, $31,
-        coalesce((SELECT m.editors FROM map_executions m WHERE m.tenant_id = $2 AND m.execution_id = coalesce(
-            (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $2 AND r.id = $6), $7)), '{}'))
+        coalesce((SELECT m.editors FROM map_executions m WHERE m.tenant_id = $2
+                     AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $2 AND r.id = $6)),
+                 (SELECT m.editors FROM map_executions m WHERE m.tenant_id = $2 AND m.execution_id = $7), '{}'))
 `
 
 type InsertApprovalParams struct {
