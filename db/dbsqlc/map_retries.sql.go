@@ -37,7 +37,7 @@ UPDATE map_executions SET attempt = attempt + 1, status = 'running', error = NUL
        governance = 'approved', wants_cancel = false, wants_pause = false, begun_at = NULL, finished_at = NULL, updated_at = $3,
        editors = array_remove(array_remove(editors, $4::uuid) || $4::uuid, NULL)
  WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND status = 'failed' AND state IS NOT NULL AND erased_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, editors, revision
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, editors
 `
 
 type RetryMapParams struct {
@@ -129,8 +129,8 @@ func (q *Queries) RetryMap(ctx context.Context, db DBTX, arg RetryMapParams) ([]
 			&i.Tainted,
 			&i.Shown,
 			&i.Compensation,
-			&i.Editors,
 			&i.Revision,
+			&i.Editors,
 		); err != nil {
 			return nil, err
 		}

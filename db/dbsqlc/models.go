@@ -591,8 +591,8 @@ type MapExecution struct {
 	Tainted         bool
 	Shown           int32
 	Compensation    *string
-	Editors         []uuid.UUID
 	Revision        *int32
+	Editors         []uuid.UUID
 }
 
 type MapKey struct {
