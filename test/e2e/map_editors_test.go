@@ -35,6 +35,7 @@ func TestEditorOfARetryDoesNotApproveItsCalls(t *testing.T) {
 	for name, c := range map[string]struct{ rest, edit string }{
 		"the call":              {`{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}}`, "made"},
 		"what the call is from": {`{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${steps.check.output}"}}`, "check"},
+		"what people judge":     {`{"id":"asked","type":"approval","title":"Write ${steps.check.output}?"}`, "check"},
 		"a call of another Map": {`{"id":"other","type":"map","map_id":"` + inner + `","payload":{"id":"${steps.check.output}"}}`, "check"},
 	} {
 		list := ids(2)

@@ -289,7 +289,7 @@ func ownRefused(about approval.SubjectType) string {
 	case approval.SubjectRun:
 		return "You asked for this call, or edited its arguments or an input of its Map, so another user must decide it. Its policies do not allow self_approval. You may reject it, which ends the call."
 	case approval.SubjectMapStep:
-		return "You started this Map or edited what the step shows, so another user must decide it. The step does not allow self_approval. You may reject it, which fails the step."
+		return "You started this Map or edited an input of it, so another user must decide it. The step does not allow self_approval. You may reject it, which fails the step."
 	case approval.SubjectMapChanges:
 		return "You started this dry run or edited an input of it, so another user must decide about its changes. You may reject them."
 	default:

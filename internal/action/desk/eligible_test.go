@@ -27,7 +27,7 @@ func TestNotEligibleIsWordedForWhatIsDecided(t *testing.T) {
 		want      string
 	}{
 		"an own call":              {about: approval.SubjectRun, role: "owner", self: true, approvers: [][]governance.Approver{{role("owner")}}, want: "You asked for this call, or edited its arguments or an input of its Map, so another user must decide it. Its policies do not allow self_approval. You may reject it, which ends the call."},
-		"an own step":              {about: approval.SubjectMapStep, role: "owner", self: true, approvers: [][]governance.Approver{{role("owner")}}, want: "You started this Map or edited what the step shows, so another user must decide it. The step does not allow self_approval. You may reject it, which fails the step."},
+		"an own step":              {about: approval.SubjectMapStep, role: "owner", self: true, approvers: [][]governance.Approver{{role("owner")}}, want: "You started this Map or edited an input of it, so another user must decide it. The step does not allow self_approval. You may reject it, which fails the step."},
 		"own changes":              {about: approval.SubjectMapChanges, role: "owner", self: true, approvers: [][]governance.Approver{{role("owner")}}, want: "You started this dry run or edited an input of it, so another user must decide about its changes. You may reject them."},
 		"a wrong role":             {about: approval.SubjectMapStep, role: "member", approvers: [][]governance.Approver{{role("admin")}}, want: "You may not decide this approval. It needs the role admin."},
 		"a wrong role, own":        {about: approval.SubjectMapStep, role: "member", self: true, approvers: [][]governance.Approver{{role("admin")}}, want: "You may not decide this approval. It needs the role admin."},

@@ -199,12 +199,13 @@ func RequesterOf(row dbsqlc.Approval) *actor.Caller {
 }
 
 // Voter returns the user as a voter on this approval. A user who made the call with their
-// own token, or edited its arguments or an input of its Map, is marked as self. The owner of a key did not make
-// the key's calls. An edit of what a step of a Map shows is one of the decisions that the step
-// asks for, and sends nothing, so its author decides it.
+// own token, or edited its arguments or an input of its Map, is marked as self. The owner of a
+// key did not make the key's calls. An edit of what a step of a Map shows is one of the decisions that
+// the step asks for, and sends nothing, so its author decides it. An edit of an input is none: the step
+// is there to judge what comes of it.
 func (a Asked) Voter(user uuid.UUID, role actor.Role) governance.Voter {
-	edited := a.Edited != nil && a.Edited.By == user || slices.Contains(a.Editors, user)
-	self := a.Kind != governance.ApprovalOfStep && edited || a.Requester != nil && a.Requester.ID == user
+	edited := a.Kind != governance.ApprovalOfStep && a.Edited != nil && a.Edited.By == user
+	self := edited || slices.Contains(a.Editors, user) || a.Requester != nil && a.Requester.ID == user
 	return governance.Voter{UserID: user, Role: role, Self: self}
 }
 
