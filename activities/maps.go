@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/activity"
 
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/share"
 	"agentruntime/internal/kernel/stepmachine"
@@ -108,9 +109,13 @@ func (m *Maps) StopCallOfMap(ctx context.Context, in flow.MapCallRef) (flow.MapC
 	return inTurn(ctx, m, in.TenantID, in, m.steps.Stop)
 }
 
-// EvaluateInMap evaluates an expression that the workflow does not.
+// EvaluateInMap evaluates an expression that the workflow does not. An evaluation that finds no place
+// among those of its tenant is no fault: the workflow keeps it, and no worker has to.
 func (m *Maps) EvaluateInMap(ctx context.Context, in flow.MapEvaluation) (flow.MapEvaluated, error) {
 	out, err := m.steps.Evaluate(ctx, in)
+	if busy, is := errors.AsType[*expression.BusyError](err); is {
+		return flow.MapEvaluated{Private: flow.IsPrivate(), Later: busy.After}, nil
+	}
 	return flow.MapEvaluated{Private: flow.IsPrivate(), Evaluated: out}, applicationError(err)
 }
 

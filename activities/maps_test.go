@@ -2,6 +2,7 @@ package activities_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/activities"
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/turns"
 )
 
@@ -138,4 +141,21 @@ func TestMapStepThatWaitsForItsProviderHasNoTurn(t *testing.T) {
 		t.Helper()
 		require.Len(t, b.begun, crowd)
 	})
+}
+
+// tooMuch evaluates nothing, because its tenant has too much evaluated.
+type tooMuch struct{ activities.MapSteps }
+
+func (tooMuch) Evaluate(context.Context, flow.MapEvaluation) (stepmachine.Evaluated, error) {
+	return stepmachine.Evaluated{}, fmt.Errorf("evaluate: %w", &expression.BusyError{After: time.Minute, Reason: turns.ErrCrowded})
+}
+
+// A fault would be repeated at once, by each of many executions.
+func TestEvaluationThatFindsNoPlaceIsNoFault(t *testing.T) {
+	t.Parallel()
+	maps, err := activities.NewMaps(tooMuch{})
+	require.NoError(t, err)
+	out, err := maps.EvaluateInMap(t.Context(), flow.MapEvaluation{})
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, out.Later)
 }

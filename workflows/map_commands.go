@@ -108,18 +108,47 @@ func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 	m.busy++
 	in := flow.MapEvaluation{MapRef: m.in.MapRef, Ask: c, Unwritten: slices.Clone(m.written)}
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		var evaluated flow.MapEvaluated
-		err := m.inTurn(ctx, func() (err error) {
-			evaluated, err = evaluateInMap(ctx, in)
-			return err
-		})
+		evaluated, err := m.evaluated(ctx, in)
 		m.busy--
 		if err != nil {
 			return // the workflow ends
 		}
 		m.answered(key)
-		m.tell(evaluated.Evaluated)
+		if evaluated.Later == 0 {
+			m.tell(evaluated.Evaluated)
+		}
 	})
+}
+
+// changeEvaluatesFew names a change of this workflow, for histories from before it: an execution had as
+// many expressions evaluated at once as it makes calls. Those of a few executions filled the line of
+// their tenant, and the repeats of the others kept the workflow engine busy for all tenants.
+const changeEvaluatesFew = "evaluate few expressions at once"
+
+// evaluated makes an evaluation when few others are made, and again where its tenant has too many. Later
+// of the result is not 0 where the machine waits for the value no longer, because its step was given up.
+func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flow.MapEvaluated, err error) {
+	out.Later = time.Millisecond // until there is a value
+	wanted := func() bool { return m.finish == nil && m.machine.Asks(in.Ask) }
+	if m.evaluating >= mostEvaluating && workflow.GetVersion(ctx, changeEvaluatesFew, workflow.DefaultVersion, 1) > workflow.DefaultVersion {
+		if err := workflow.Await(ctx, func() bool { return m.evaluating < mostEvaluating || !wanted() }); err != nil || !wanted() {
+			return out, err
+		}
+	}
+	m.evaluating++
+	defer func() { m.evaluating-- }()
+	err = m.inTurn(ctx, func() error {
+		for {
+			if out, err = evaluateInMap(ctx, in); err != nil || out.Later == 0 {
+				return err
+			}
+			options := workflow.AwaitOptions{Timeout: out.Later, TimerOptions: workflow.TimerOptions{Summary: flow.CrowdSummary}}
+			if over, err := workflow.AwaitWithOptions(ctx, options, func() bool { return !wanted() }); err != nil || over {
+				return err
+			}
+		}
+	})
+	return out, err
 }
 
 // startStep calls the verb of a step.

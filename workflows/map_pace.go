@@ -20,6 +20,10 @@ const (
 	mostTaken = 1 << 20
 	// mostInFlight is how many activities with a value as their result an execution makes at a time.
 	mostInFlight = 50
+	// mostEvaluating is how many expressions an execution has evaluated at a time. A process has few
+	// children that evaluate, and it begins 128 executions of a tenant: so they ask for half of the places
+	// that a worker has for local activities.
+	mostEvaluating = 2
 	// mostBegun is how often the machine asks to go on, with 500 steps each, before what was done is
 	// written. That is a pause too, and a cancellation is seen.
 	mostBegun = 10

@@ -103,6 +103,8 @@ type mapRun struct {
 	taken, begun int
 	// inFlight counts the activities of calls and evaluations that are made at this moment.
 	inFlight int
+	// evaluating counts the evaluations among them, and those that wait until their tenant has fewer.
+	evaluating int
 	// paces: a workflow task that lasts is ended. since is when the task of this length of the history
 	// began.
 	paces  bool

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"agentruntime/internal/kernel/expression"
@@ -21,6 +22,10 @@ type child struct {
 
 // startLimit bounds the start of a child, on a machine that is busy.
 const startLimit = 20 * time.Second
+
+// niceness has the processor serve the children after what answers callers: all children together count
+// about as much as one other process that is busy. A short expression hardly notices.
+const niceness = 5
 
 // start returns a child that has bounded itself and is ready.
 func start(command []string) (*child, error) {
@@ -42,6 +47,8 @@ func start(command []string) (*child, error) {
 		_, _ = c.process.Process.Wait() // Cmd.Wait would close the pipe under a reader
 		close(c.over)
 	}()
+	// In vain where the system does not allow it. The children then only take more from the others.
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, c.process.Process.Pid, niceness)
 	late := time.AfterFunc(startLimit, func() { _ = c.process.Process.Kill() })
 	defer late.Stop()
 	if _, err := readFrame(c.out); err != nil {

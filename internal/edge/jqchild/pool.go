@@ -72,6 +72,9 @@ type Pool struct {
 	time    time.Duration
 	reading time.Duration // for each MiB
 	turns   *turns.Turns
+	share   int           // children that one party has at once
+	wait    time.Duration // for a child
+	crowds  crowds
 
 	mu     sync.Mutex
 	idle   []*child
@@ -91,10 +94,11 @@ func New(cfg Config) (*Pool, error) {
 		}
 		command = []string{program, Subcommand}
 	}
+	share, wait := cmp.Or(cfg.Share, max(cfg.Children-1, 1)), cmp.Or(cfg.Wait, waitForTurn)
 	return &Pool{
-		command: command, time: cmp.Or(cfg.Time, Time), reading: cfg.Reading,
+		command: command, time: cmp.Or(cfg.Time, Time), reading: cfg.Reading, share: share, wait: wait, crowds: crowds{of: map[string]*crowd{}},
 		turns: turns.New(turns.Config{
-			Slots: cfg.Children, Share: cmp.Or(cfg.Share, max(cfg.Children-1, 1)), Wait: cmp.Or(cfg.Wait, waitForTurn), Each: waitersEach, Most: waitersMost,
+			Slots: cfg.Children, Share: share, Wait: wait, Each: waitersEach, Most: waitersMost,
 		}),
 	}, nil
 }
@@ -124,8 +128,8 @@ type sandbox struct {
 }
 
 // Run implements expression.Sandbox. A child that dies over an expression is a *Failure with
-// CodeLimit, and so is an expression for which those before it leave no time. The errors of turns
-// come where all children are busy for too long.
+// CodeLimit, and so is an expression for which those before it leave no time. A *expression.BusyError
+// with an error of turns comes where all children are busy for too long.
 func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots) ([]json.RawMessage, error) {
 	question, err := json.Marshal(request{source, roots})
 	if err != nil {
@@ -138,10 +142,15 @@ func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots
 		return nil, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expressions of one value take longer than %s together", together*s.pool.time)}
 	}
 	free, err := s.pool.turns.Take(ctx, s.party)
-	if err != nil {
+	switch {
+	case errors.Is(err, turns.ErrCrowded), errors.Is(err, turns.ErrBusy):
+		return nil, &expression.BusyError{After: s.pool.crowds.join(s.party, s.pool.share, s.pool.wait), Reason: fmt.Errorf("jqchild: %w", err)}
+	case err != nil:
 		return nil, fmt.Errorf("jqchild: %w", err)
 	}
 	defer free()
+	began := time.Now()
+	defer func() { s.pool.crowds.served(s.party, time.Since(began)) }()
 	c, err := s.pool.take()
 	if err != nil {
 		return nil, err

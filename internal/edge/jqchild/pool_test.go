@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 
 	"agentruntime/internal/edge/jqchild"
 	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/turns"
 )
 
 // TestMain makes a child of this program where a pool starts it as one.
@@ -267,4 +270,42 @@ func TestExpressionsOfOneValueShareTheirTime(t *testing.T) {
 	got, err := p.For("tenant").Run(t.Context(), `[range(1000)] | length`, expression.Roots{})
 	require.NoError(t, err, "the next value has its own time")
 	require.Equal(t, "1000", string(got[0]))
+}
+
+// Children leave the processor to those who answer callers.
+func TestChildrenAreNice(t *testing.T) {
+	t.Parallel()
+	p := pool(t)
+	_, err := run(t, p, `1`)
+	require.NoError(t, err)
+	idle := p.Idle()
+	require.Len(t, idle, 1)
+	raised, err := syscall.Getpriority(syscall.PRIO_PGRP, idle[0])
+	require.NoError(t, err)
+	require.Equal(t, 20-5, raised, "the system call counts from 20 down")
+}
+
+// Who finds no place among the waiting hears when to ask again.
+func TestCrowdedPoolSaysWhenToAskAgain(t *testing.T) {
+	t.Parallel()
+	p := hasty(t, 1, time.Minute)
+	ctx, stop := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	defer stop()
+	const most = 65 // one has the child
+	crowded := make(chan error, 2*most)
+	for range 2 * most {
+		ended.Go(func() {
+			if _, err := p.For("tenant").Run(ctx, `[range(1000000000)] | length`, expression.Roots{}); ctx.Err() == nil {
+				crowded <- err
+			}
+		})
+	}
+	for range most {
+		busy, is := errors.AsType[*expression.BusyError](<-crowded)
+		require.True(t, is)
+		require.GreaterOrEqual(t, busy.After, time.Second)
+		require.ErrorIs(t, busy, turns.ErrCrowded)
+	}
 }

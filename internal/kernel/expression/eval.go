@@ -11,6 +11,7 @@ import (
 
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/strictjson"
+	"time"
 )
 
 // The codes of a Failure.
@@ -49,10 +50,24 @@ func failuref(code, format string, args ...any) *Failure {
 
 // Sandbox evaluates an expression where it can do no harm: with a bound on memory and time,
 // apart from this process. It returns the results, at most two of them, or a *Failure. Any
-// other error means that the sandbox itself has failed, and that a repeat may succeed.
+// other error means that the sandbox itself has failed, and that a repeat may succeed. A *BusyError says
+// when.
 type Sandbox interface {
 	Run(ctx context.Context, source string, roots Roots) ([]json.RawMessage, error)
 }
+
+// BusyError says that too much of the same party waits for the sandbox already.
+type BusyError struct {
+	// After is how long the caller should wait before it asks again. It grows with what is waited for.
+	After  time.Duration
+	Reason error
+}
+
+// Error implements error.
+func (e *BusyError) Error() string { return e.Reason.Error() }
+
+// Unwrap returns the reason.
+func (e *BusyError) Unwrap() error { return e.Reason }
 
 // Eval returns the value with all its expressions evaluated. The error is a *Failure, or what
 // the sandbox or ctx returned. A Value without expressions needs neither roots nor sandbox.

@@ -347,6 +347,9 @@ type MapEvaluation struct {
 type MapEvaluated struct {
 	Private
 	stepmachine.Evaluated
+	// Later, where it is not 0, says that there is no value yet, because the tenant has too much evaluated
+	// at the moment. The caller asks again after so long.
+	Later time.Duration `json:"later,omitempty"`
 }
 
 // MapLook writes what was done, and then asks for news that came after those that were read.

@@ -54,6 +54,7 @@ const (
 	CallSummary   = "waits for the call at the provider"
 	RetrySummary  = "waits before the next attempt"
 	FaultSummary  = "waits after a fault of the service"
+	CrowdSummary  = "waits until other expressions of the tenant are evaluated"
 	AnswerSummary = "waits for an answer"
 
 	ErasureSummary = "erases a customer"
@@ -98,7 +99,7 @@ func StepSummary(activity string) string {
 
 // Summaries returns all summaries that are fixed texts.
 func Summaries() []string {
-	all := []string{CallSummary, AnswerSummary, RetrySummary, FaultSummary, ErasureSummary, ErasureWaits, StepSummary(string(EraseNext))}
+	all := []string{CallSummary, AnswerSummary, RetrySummary, FaultSummary, CrowdSummary, ErasureSummary, ErasureWaits, StepSummary(string(EraseNext))}
 	for _, a := range []Activity[RunRef, Step]{GovernRun, SendRun, RejectRun, GiveUpRun, LookAtRun} {
 		all = append(all, StepSummary(string(a)))
 	}

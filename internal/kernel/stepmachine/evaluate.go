@@ -149,10 +149,19 @@ func (m *machine) passed(t *Task, field evaluable) (Value, bool) {
 	return *v, true
 }
 
+// asked returns the task that waits for the answer to an Evaluate, nil where none does any longer.
+func (m *machine) asked(r Ref, number int) *Task {
+	t := m.task(r.still(), phaseEvaluating, phaseSettling)
+	if t == nil || t.Asks == "" || t.AskedAs != number {
+		return nil
+	}
+	return t
+}
+
 // wasEvaluated takes the caller's answer.
 func (m *machine) wasEvaluated(e Evaluated) {
-	t := m.task(e.Ref.still(), phaseEvaluating, phaseSettling)
-	if t == nil || t.Asks == "" || t.AskedAs != e.Number {
+	t := m.asked(e.Ref, e.Number)
+	if t == nil {
 		return
 	}
 	var err error

@@ -45,6 +45,8 @@ type Execution interface {
 	Encode() (json.RawMessage, error)
 	// Shown returns what the caller may know of the state.
 	Shown() Shown
+	// Asks reports whether the execution still waits for the answer to an Evaluate.
+	Asks(c Evaluate) bool
 	// Unsettled, CanGoOn and TakesEdit are about Again; see the functions of these names.
 	Unsettled() []StartVerb
 	CanGoOn(a Again) error
@@ -128,6 +130,11 @@ func (x *execution) Shown() Shown {
 		Cancellable: goesOn || s.Ending.Phase == endOnFailure, Pausable: goesOn,
 		Signalled: s.Signalled, Unused: len(s.Signals), Seen: s.Seen,
 	}
+}
+
+func (x *execution) Asks(c Evaluate) bool {
+	m := machine{p: x.p, s: x.s}
+	return m.asked(c.Ref, c.Number) != nil
 }
 
 func (x *execution) Unsettled() []StartVerb { return Unsettled(x.p, x.s) }

@@ -234,7 +234,7 @@ func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value,
 }
 
 // Evaluate evaluates an expression of a step that the workflow does not: one that reads stored
-// values, or may take much time or memory.
+// values, or may take much time or memory. A *expression.BusyError says when to ask again.
 func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error) {
 	ask := in.Ask
 	e, err := s.head(ctx, in.MapRef)
