@@ -289,7 +289,7 @@ func TestSequentialPackagesStartNoGoroutine(t *testing.T) {
 	require.True(t, found)
 	list, _, _ = strings.Cut(list, "\n")
 	sequential := map[string]int{} // how many files each has
-	for _, pkg := range strings.Fields(list) {
+	for pkg := range strings.FieldsSeq(list) {
 		sequential[pkg] = 0
 	}
 	for _, file := range sourceFiles(t) {

@@ -31,7 +31,7 @@ func TestThoseWhoFindNoPlaceAskAsOftenAsTheyAreServed(t *testing.T) {
 				}
 				require.Equal(t, c.last, last)
 				require.Equal(t, leastPause, crowds.join("other", 3, 30*time.Second), "that of one party is not that of another")
-				time.Sleep(mostPause)
+				time.Sleep(mostPause) //nolint:forbidigo // the bubble's clock
 				require.Equal(t, c.first, crowds.join("tenant", 3, 30*time.Second), "the line is over")
 			})
 		})
@@ -44,7 +44,7 @@ func TestCrowdsForgetPartiesThatNobodyWaitsFor(t *testing.T) {
 		crowds := crowds{of: map[string]*crowd{}}
 		for i := range 10 * mostCrowds {
 			crowds.served(string(rune(i+1000)), time.Second)
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the bubble's clock
 		}
 		require.LessOrEqual(t, len(crowds.of), mostCrowds)
 	})

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/itchyny/gojq"
 
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/strictjson"
-	"time"
 )
 
 // The codes of a Failure.

@@ -178,7 +178,7 @@ func (c *converter) reference(n map[string]any, ref string, s *scratch, inPlace 
 
 // kindOf returns what is wrong with a reference, without the reference.
 func kindOf(err error) string {
-	if bad, is := errors.AsType[badReference](err); is {
+	if bad, is := errors.AsType[badReferenceError](err); is {
 		return string(bad.why)
 	}
 	return err.Error()

@@ -26,9 +26,9 @@ type reason string
 // Error implements error.
 func (r reason) Error() string { return string(r) }
 
-// badReference says why a reference leads nowhere. What an operation lost is told without the
+// badReferenceError says why a reference leads nowhere. What an operation lost is told without the
 // reference: it may have lost many, and a report has room for few.
-type badReference struct {
+type badReferenceError struct {
 	why reason
 	ref string
 }
@@ -37,7 +37,7 @@ type badReference struct {
 const maxReferenceShown = 200
 
 // Error implements error.
-func (b badReference) Error() string {
+func (b badReferenceError) Error() string {
 	if shown := written(b.ref); shown != "" {
 		return string(b.why) + " (" + argschema.Shorten(shown, maxReferenceShown) + ")"
 	}
@@ -69,7 +69,7 @@ func written(ref string) string {
 }
 
 // Unwrap returns the reason alone.
-func (b badReference) Unwrap() error { return b.why }
+func (b badReferenceError) Unwrap() error { return b.why }
 
 // document is an OpenAPI document as a tree of JSON values. Numbers are
 // json.Number, so that no bound of a schema loses digits.
@@ -150,23 +150,23 @@ const maxReference = 2048
 func (d *document) lookup(ref string) (any, error) {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
-		return nil, badReference{"a reference leaves the document", ref}
+		return nil, badReferenceError{"a reference leaves the document", ref}
 	}
 	if len(ref) > maxReference {
-		return nil, badReference{"a reference is too long", ref}
+		return nil, badReferenceError{"a reference is too long", ref}
 	}
 	if pointer == "" {
 		return d.root, nil
 	}
 	if !strings.HasPrefix(pointer, "/") {
-		return nil, badReference{"a reference to an anchor is not supported", ref}
+		return nil, badReferenceError{"a reference to an anchor is not supported", ref}
 	}
 	var at any = d.root
 	d.spend(1 + len(pointer)/32)
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		next, ok := step(at, unescapeToken(token))
 		if !ok {
-			return nil, badReference{"a reference points to nothing", ref}
+			return nil, badReferenceError{"a reference points to nothing", ref}
 		}
 		if missing, is := next.(absent); is {
 			return nil, missing
@@ -220,7 +220,7 @@ func (d *document) object(node any) (map[string]any, error) {
 		case !ok && ref == "":
 			return nil, reason("an object is expected where the document has another value")
 		case !ok:
-			return nil, badReference{"an object is expected where the document has another value", ref}
+			return nil, badReferenceError{"an object is expected where the document has another value", ref}
 		}
 		one, isRef := n["$ref"].(string)
 		if !isRef {
@@ -233,7 +233,7 @@ func (d *document) object(node any) (map[string]any, error) {
 		}
 		node = next
 	}
-	return nil, badReference{"a reference leads back to itself", ref}
+	return nil, badReferenceError{"a reference leads back to itself", ref}
 }
 
 // field returns an object-valued member of n, nil where it is absent or not an
