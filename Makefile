@@ -60,7 +60,7 @@ fmt: bin/golangci-lint ## format the Go code the way lint wants it
 #   the test's process does not see;
 # - SEQUENTIAL: they start no goroutine, as internal/dev/arch checks. Where others call them from
 #   goroutines, the detector watches them too.
-# The suites come first: they take longest, and mostly wait, so three of them run at once. They find
+# The suites come first: they take longest, and mostly wait, so that others run beside them. They find
 # compiled what they build of cmd/. `make verify` vets, tagged files too: with each test, vet would read
 # all packages again, in every lane.
 SEQUENTIAL := internal/kernel/stepmachine internal/kernel/model/rules internal/provider/openapi
@@ -74,7 +74,7 @@ lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... |
 
 .PHONY: test
 test: bin/progress bin/stripe-mock ## run the tests, with the race detector where it is affordable
-	packages=$$($(call lane,)); $(PROGRESS) -tests $$packages; $(PROGRESS) ./cmd/...; $(GO) test -vet=off -timeout 30m -p 3 $$packages
+	packages=$$($(call lane,)); $(PROGRESS) -tests $$packages; $(PROGRESS) ./cmd/...; $(GO) test -vet=off -timeout 30m $$packages
 	packages=$$($(call lane,!)); $(PROGRESS) -tests -race $$packages; $(GO) test -race -vet=off -timeout 30m $$packages
 
 .PHONY: test-race

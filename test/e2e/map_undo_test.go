@@ -250,7 +250,7 @@ func TestUndoingThatIsHeldGoesOnWhenTheTimeIsOver(t *testing.T) {
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
 		g, tenant := connected(t, s)
-		tenant.User.NewPolicy(t, rig.RequireApproval("asks", "gate:delete_thing", map[string]any{"timeout": 8}))
+		tenant.User.NewPolicy(t, rig.RequireApproval("asks", "gate:delete_thing", map[string]any{"timeout": 20}))
 		list := ids(4)
 		steps := strings.Replace(undoesByDeleting, `{"id":"stop","type":"raise","error":{"code":"STOPPED"}}`, `{"id":"w","type":"wait","for":"1h"}`, 1)
 		path := startMap(t, tenant, publish(t, tenant, "Waits", steps), map[string]any{"a": list[0], "b": list[1], "undo_a": list[2], "undo_b": list[3]})

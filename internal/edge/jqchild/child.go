@@ -23,12 +23,12 @@ type child struct {
 // startLimit bounds the start of a child, on a machine that is busy.
 const startLimit = 20 * time.Second
 
-// niceness has the processor serve the children after what answers callers: all children together count
-// about as much as one other process that is busy. A short expression hardly notices.
+// niceness has the processor serve nice children after others: all children together count about as much
+// as one other process that is busy. A short expression hardly notices.
 const niceness = 5
 
 // start returns a child that has bounded itself and is ready.
-func start(command []string) (*child, error) {
+func start(command []string, nice bool) (*child, error) {
 	c := &child{process: exec.Command(command[0], command[1:]...), over: make(chan struct{})} //nolint:gosec,noctx // this program itself; it outlives the call that starts it
 	c.process.Env = []string{"GOTRACEBACK=none"}
 	c.process.Dir = "/"
@@ -47,8 +47,10 @@ func start(command []string) (*child, error) {
 		_, _ = c.process.Process.Wait() // Cmd.Wait would close the pipe under a reader
 		close(c.over)
 	}()
-	// In vain where the system does not allow it. The children then only take more from the others.
-	_ = syscall.Setpriority(syscall.PRIO_PGRP, c.process.Process.Pid, niceness)
+	if nice {
+		// In vain where the system does not allow it. The children then only take more from the others.
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, c.process.Process.Pid, niceness)
+	}
 	late := time.AfterFunc(startLimit, func() { _ = c.process.Process.Kill() })
 	defer late.Stop()
 	if _, err := readFrame(c.out); err != nil {

@@ -57,6 +57,8 @@ type Config struct {
 	Share int
 	// Wait is how long a caller waits for a child; 0 for waitForTurn.
 	Wait time.Duration
+	// Nice: the processor serves other processes before the children. It is for what no caller waits for.
+	Nice bool
 }
 
 // Bounds of those who wait for a child.
@@ -74,6 +76,7 @@ type Pool struct {
 	turns   *turns.Turns
 	share   int           // children that one party has at once
 	wait    time.Duration // for a child
+	nice    bool
 	crowds  crowds
 
 	mu     sync.Mutex
@@ -96,7 +99,7 @@ func New(cfg Config) (*Pool, error) {
 	}
 	share, wait := cmp.Or(cfg.Share, max(cfg.Children-1, 1)), cmp.Or(cfg.Wait, waitForTurn)
 	return &Pool{
-		command: command, time: cmp.Or(cfg.Time, Time), reading: cfg.Reading, share: share, wait: wait, crowds: crowds{of: map[string]*crowd{}},
+		command: command, time: cmp.Or(cfg.Time, Time), reading: cfg.Reading, share: share, wait: wait, nice: cfg.Nice, crowds: crowds{of: map[string]*crowd{}},
 		turns: turns.New(turns.Config{
 			Slots: cfg.Children, Share: share, Wait: wait, Each: waitersEach, Most: waitersMost,
 		}),
@@ -177,7 +180,7 @@ func (p *Pool) take() (*child, error) {
 		n := len(p.idle)
 		if n == 0 {
 			p.mu.Unlock()
-			return start(p.command)
+			return start(p.command, p.nice)
 		}
 		c := p.idle[n-1]
 		p.idle = p.idle[:n-1]

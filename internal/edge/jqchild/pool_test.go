@@ -272,17 +272,21 @@ func TestExpressionsOfOneValueShareTheirTime(t *testing.T) {
 	require.Equal(t, "1000", string(got[0]))
 }
 
-// Children leave the processor to those who answer callers.
-func TestChildrenAreNice(t *testing.T) {
+// Children leave the processor to those who answer callers, where no caller waits for them.
+func TestChildrenAreNiceWhereTheyAreToBe(t *testing.T) {
 	t.Parallel()
-	p := pool(t)
-	_, err := run(t, p, `1`)
-	require.NoError(t, err)
-	idle := p.Idle()
-	require.Len(t, idle, 1)
-	raised, err := syscall.Getpriority(syscall.PRIO_PGRP, idle[0])
-	require.NoError(t, err)
-	require.Equal(t, 20-5, raised, "the system call counts from 20 down")
+	for nice, want := range map[bool]int{false: 20, true: 20 - 5} {
+		p, err := jqchild.New(jqchild.Config{Children: 1, Nice: nice})
+		require.NoError(t, err)
+		t.Cleanup(p.Close)
+		_, err = run(t, p, `1`)
+		require.NoError(t, err)
+		idle := p.Idle()
+		require.Len(t, idle, 1)
+		raised, err := syscall.Getpriority(syscall.PRIO_PGRP, idle[0])
+		require.NoError(t, err)
+		require.Equal(t, want, raised, "the system call counts from 20 down")
+	}
 }
 
 // Who finds no place among the waiting hears when to ask again.

@@ -27,7 +27,7 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 	if err != nil {
 		return err
 	}
-	if a.sandbox, err = jqchild.New(jqchild.Config{Children: expressionChildren, Wait: expressionWait}); err != nil {
+	if a.sandbox, err = jqchild.New(jqchild.Config{Children: expressionChildren, Wait: expressionWait, Nice: true}); err != nil {
 		return err
 	}
 	a.onClose(a.sandbox.Close)
