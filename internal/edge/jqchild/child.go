@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"agentruntime/internal/kernel/expression"
@@ -22,10 +21,6 @@ type child struct {
 
 // startLimit bounds the start of a child, on a machine that is busy.
 const startLimit = 20 * time.Second
-
-// niceness has the processor serve nice children after others: all children together count about as much
-// as one other process that is busy. A short expression hardly notices.
-const niceness = 5
 
 // start returns a child that has bounded itself and is ready.
 func start(command []string, nice bool) (*child, error) {
@@ -48,8 +43,7 @@ func start(command []string, nice bool) (*child, error) {
 		close(c.over)
 	}()
 	if nice {
-		// In vain where the system does not allow it. The children then only take more from the others.
-		_ = syscall.Setpriority(syscall.PRIO_PGRP, c.process.Process.Pid, niceness)
+		yield(c.process.Process.Pid)
 	}
 	late := time.AfterFunc(startLimit, func() { _ = c.process.Process.Kill() })
 	defer late.Stop()

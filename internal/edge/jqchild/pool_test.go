@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -270,23 +269,6 @@ func TestExpressionsOfOneValueShareTheirTime(t *testing.T) {
 	got, err := p.For("tenant").Run(t.Context(), `[range(1000)] | length`, expression.Roots{})
 	require.NoError(t, err, "the next value has its own time")
 	require.Equal(t, "1000", string(got[0]))
-}
-
-// Children leave the processor to those who answer callers, where no caller waits for them.
-func TestChildrenAreNiceWhereTheyAreToBe(t *testing.T) {
-	t.Parallel()
-	for nice, want := range map[bool]int{false: 20, true: 20 - 5} {
-		p, err := jqchild.New(jqchild.Config{Children: 1, Nice: nice})
-		require.NoError(t, err)
-		t.Cleanup(p.Close)
-		_, err = run(t, p, `1`)
-		require.NoError(t, err)
-		idle := p.Idle()
-		require.Len(t, idle, 1)
-		raised, err := syscall.Getpriority(syscall.PRIO_PGRP, idle[0])
-		require.NoError(t, err)
-		require.Equal(t, want, raised, "the system call counts from 20 down")
-	}
 }
 
 // Who finds no place among the waiting hears when to ask again.

@@ -1,0 +1,29 @@
+package jqchild_test
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/edge/jqchild"
+)
+
+// Children leave the processor to those who answer callers, where no caller waits for them.
+func TestChildrenAreNiceWhereTheyAreToBe(t *testing.T) {
+	t.Parallel()
+	own, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	require.NoError(t, err)
+	for nice, want := range map[bool]int{false: own, true: own - 5} {
+		p, err := jqchild.New(jqchild.Config{Children: 1, Nice: nice})
+		require.NoError(t, err)
+		t.Cleanup(p.Close)
+		_, err = run(t, p, `1`)
+		require.NoError(t, err)
+		idle := p.Idle()
+		require.Len(t, idle, 1)
+		raised, err := syscall.Getpriority(syscall.PRIO_PGRP, idle[0])
+		require.NoError(t, err)
+		require.Equal(t, want, raised, "the system call counts from 20 down")
+	}
+}
