@@ -129,7 +129,7 @@ const changeEvaluatesFew = "evaluate few expressions at once"
 // of the result is not 0 where the machine waits for the value no longer, because its step was given up.
 func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flow.MapEvaluated, err error) {
 	out.Later = time.Millisecond // until there is a value
-	wanted := func() bool { return m.finish == nil && m.machine.Asks(in.Ask) }
+	wanted := func() bool { return !m.over && m.finish == nil && m.machine.Asks(in.Ask) }
 	if m.evaluating >= mostEvaluating && workflow.GetVersion(ctx, changeEvaluatesFew, workflow.DefaultVersion, 1) > workflow.DefaultVersion {
 		if err := workflow.Await(ctx, func() bool { return m.evaluating < mostEvaluating || !wanted() }); err != nil || !wanted() {
 			return out, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
@@ -61,5 +62,17 @@ func TestMapRunThatIsCancelledGivesUpItsEvaluations(t *testing.T) {
 	})
 	require.Equal(t, stepmachine.StatusCancelled, w.finish.Status)
 	require.Equal(t, 1, w.finish.Compensated)
+	require.Less(t, w.passed(), 2*time.Minute)
+}
+
+// Nobody waits for the expressions of an attempt that another hand has ended.
+func TestMapRunThatIsOverLeavesItsEvaluations(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"n","type":"transform","expr":"${[range(3)] | length}"}]`)
+	w.news = func() flow.MapNews { return flow.MapNews{Over: w.passed() >= time.Minute} }
+	require.Nil(t, w.history(flow.MapInput{MapRef: flow.MapRef{ID: uuid.Must(uuid.NewV7())}}, func(env *testsuite.TestWorkflowEnvironment) {
+		crowdedFor(w, env, time.Hour)
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(flow.SignalRecheck, nil) }, time.Minute)
+	}))
 	require.Less(t, w.passed(), 2*time.Minute)
 }

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -37,7 +38,8 @@ type place struct {
 }
 
 // placeOf returns the place that an execution needs; nil where its definition has no concurrency.
-// The fault INVALID_ARGS says why the key has no value.
+// The fault INVALID_ARGS says why the key has no value. It is SERVICE_UNAVAILABLE where the tenant has too
+// many expressions evaluated at the moment.
 func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payload []byte, about Execution) (*place, error) {
 	c := v.Program.Definition().Concurrency
 	if c == nil {
@@ -45,15 +47,23 @@ func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payl
 	}
 	text, err := c.Key.Text(ctx, s.d.Sandbox.For(about.TenantID.String()), expression.Roots{TriggerData: payload, Context: mustJSON(contextOf(about))})
 	if err == nil && len(text) > keyMost {
-		err = fmt.Errorf("it has more than %d bytes", keyMost)
+		err = &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("it has more than %d bytes", keyMost)}
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err != nil {
-		f := fault.New(fault.CodeInvalidArgs, "The concurrency key of the Map has no value for this payload.")
-		f.Details = []fault.Detail{{Path: "/payload", Rule: "concurrency_key", Message: err.Error()}}
+	if busy, crowded := errors.AsType[*expression.BusyError](err); crowded {
+		f := fault.New(fault.CodeServiceUnavailable, "Too many expressions of your Maps are being evaluated. Repeat the trigger later.").Because(err)
+		f.Retryable, f.RetryAfter = true, busy.After
 		return nil, f
+	}
+	if failure, failed := errors.AsType[*expression.Failure](err); failed {
+		f := fault.New(fault.CodeInvalidArgs, "The concurrency key of the Map has no value for this payload.")
+		f.Details = []fault.Detail{{Path: "/payload", Rule: "concurrency_key", Message: failure.Error()}}
+		return nil, f
+	}
+	if err != nil {
+		return nil, fmt.Errorf("execution: concurrency key: %w", err)
 	}
 	return &place{Concurrency: c, tenant: about.TenantID, mapID: v.MapID, key: key.Digest([]byte(text))}, nil
 }

@@ -13,9 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/machines"
+	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/maps/execution"
 )
 
@@ -263,4 +266,24 @@ func TestNameIsKeptWhereAnotherMapHadAnEffect(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.kept, again.Cached, c.child)
 	}
+}
+
+// crowdedSandbox has too much to evaluate.
+type crowdedSandbox struct{}
+
+func (crowdedSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
+	return nil, &expression.BusyError{After: time.Minute, Reason: turns.ErrCrowded}
+}
+
+// The payload is not wrong where the key could not be evaluated yet, so a step that starts the Map goes on
+// later, and a caller may repeat the trigger.
+func TestConcurrencyKeyThatWaitsForTheSandboxIsNoFaultOfThePayload(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Service = r.service(machines.All(), nothing{sandbox: crowdedSandbox{}})
+	r.maps.program = r.program(`{"schema_version":"1","name":"M","concurrency":{"key":"${[trigger_data.key] | map(.) | first}","limit":1},"steps":[]}`)
+	_, err := r.tryTrigger("k", "s")
+	require.Equal(t, fault.CodeServiceUnavailable, fault.As(err).Code)
+	require.Equal(t, time.Minute, fault.As(err).RetryAfter)
+	require.Equal(t, 0, r.number("SELECT count(*) FROM map_executions"))
 }

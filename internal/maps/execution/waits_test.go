@@ -149,6 +149,7 @@ type nothing struct {
 	unmasked bool
 	asked    *[]execution.ShownCall
 	secret   string
+	sandbox  expression.Sandbox
 }
 
 func (nothing) Result(context.Context, uuid.UUID, uuid.UUID) (json.RawMessage, error) {
@@ -170,7 +171,7 @@ func (nothing) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fau
 	return nil, nil
 }
 
-func (nothing) For(string) expression.Sandbox { return nil }
+func (n nothing) For(string) expression.Sandbox { return n.sandbox }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -196,7 +197,7 @@ func (r *rig) service(known stepmachine.Machines, verbs nothing) *execution.Serv
 	require.NoError(t, err)
 	s, err := execution.New(execution.Config{}, execution.Deps{
 		DB: r.db.Pool, Definitions: r.maps, Results: r.results, Arguments: verbs, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
-		Journal: journal, Machines: known, Sandbox: nothing{}, Log: testkit.Quiet(),
+		Journal: journal, Machines: known, Sandbox: verbs, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)
 	return s
