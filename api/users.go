@@ -32,6 +32,15 @@ func byUser(id *uuid.UUID) *string {
 	return &name
 }
 
+// byUsers is byUser for all who did it.
+func byUsers(ids []uuid.UUID) []string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = *byUser(&id)
+	}
+	return names
+}
+
 // byCaller is byUser for a key or a user.
 func byCaller(who *actor.Caller) *string {
 	if who == nil {

@@ -50,6 +50,11 @@ func TestEditorOfARetryDoesNotApproveItsCalls(t *testing.T) {
 		asked := heldNow(t, tenant.User)
 		refused := requireCode(t, tenant.User.Do(http.MethodPost, asked+"/approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
 		require.Contains(t, refused.Error.Message, "edited", name)
+		var me struct{ User struct{ ID string } }
+		tenant.User.Do(http.MethodGet, "/v1/me", nil).Data(t, &me)
+		var shown struct{ Editors []string }
+		approver.Do(http.MethodGet, asked, nil).Data(t, &shown)
+		require.Equal(t, []string{"user:" + me.User.ID}, shown.Editors, name)
 		require.Equal(t, http.StatusOK, approver.Do(http.MethodPost, asked+"/approve", nil).Status, name)
 		done := mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK)
 		require.Equal(t, "completed", done.Status, name)

@@ -183,6 +183,28 @@ func TestApprovalOfAMapShowsNoStoredSecret(t *testing.T) {
 	})
 }
 
+// What emit and escalate steps tell goes to all who follow the events.
+func TestEventsOfStepsShowNoStoredSecret(t *testing.T) {
+	t.Parallel()
+	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
+		t.Helper()
+		tenant := newTenant(s)
+		secret := newCanaries()
+		lockbox(t, tenant, secret)
+		trigger := publish(t, tenant, "Tells a secret", `[
+			{"id":"tell","type":"emit","event":"custom.box.opened","data":{"n":1,"with":"${trigger_data.with}"}},
+			{"id":"call","type":"escalate","reason":"${trigger_data.with}"}]`)
+		body := map[string]any{"payload": map[string]any{"with": secret.token}}
+		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusOK)
+		for _, of := range []string{"/v1/events", "/v1/executions/" + one.ExecutionID + "/events"} {
+			told := string(tenant.User.Do(http.MethodGet, of, nil).Body)
+			require.NotContains(t, told, secret.token, of)
+			require.Contains(t, told, `{"n":1,"with":"[masked]"}`, of)
+			require.Contains(t, told, `"reason":"[masked]"`, of)
+		}
+	})
+}
+
 // An output shows no stored secret, whatever has made it. Its caller and a Map around it get it as it is.
 func TestOutputOfAMapShowsNoStoredSecret(t *testing.T) {
 	t.Parallel()

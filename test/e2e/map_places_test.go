@@ -73,6 +73,20 @@ func TestExecutionsOfOneKeyWaitForTheirPlace(t *testing.T) {
 	})
 }
 
+// Executions without a key would wait for each other, by a payload that lacks a member.
+func TestTriggerWithoutAConcurrencyKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	_, tenant := connected(t, sharedDev().For(t))
+	trigger := publishOne(t, tenant, "queue", holdsAThing)
+	for _, key := range []any{nil, ""} {
+		a := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"session_id": "s", "payload": map[string]any{"key": key, "id": "x"}})
+		requireCode(t, a, http.StatusUnprocessableEntity, "INVALID_ARGS")
+		require.Contains(t, string(a.Body), "null or empty")
+	}
+	begun := tenant.Runtime.Do(http.MethodPost, trigger, payload("a", "x", ""), "Prefer: wait=60")
+	require.Equal(t, "completed", mapExecutionOf(t, begun, http.StatusOK).Status)
+}
+
 func TestFullKeyRefusesAndClaimsNoName(t *testing.T) {
 	t.Parallel()
 	g, tenant := connected(t, sharedDev().For(t))

@@ -156,7 +156,7 @@ func (j *judge) votes(q governance.Requirement, a Approval, at time.Time) int {
 			users[*d.UserID] = true
 			continue
 		}
-		self := a.EditedBy != nil && *a.EditedBy == *d.UserID
+		self := a.EditedBy != nil && *a.EditedBy == *d.UserID || slices.Contains(a.Editors, *d.UserID)
 		for _, role := range j.past.Roles(*d.UserID, at.Add(-roleSlack), at) {
 			v := governance.Voter{UserID: *d.UserID, Role: actor.Role(role), Self: self}
 			users[*d.UserID] = users[*d.UserID] || role != "" && q.MayDecide(v, a.EscalatedAt != nil)

@@ -46,6 +46,9 @@ func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payl
 		return nil, nil //nolint:nilnil // no place is a value here
 	}
 	text, err := c.Key.Text(ctx, s.d.Sandbox.For(about.TenantID.String()), expression.Roots{TriggerData: payload, Context: mustJSON(contextOf(about))})
+	if err == nil && text == "" {
+		err = &expression.Failure{Code: expression.CodeResult, Detail: "it is null or empty, so all such executions would have one key"}
+	}
 	if err == nil && len(text) > keyMost {
 		err = &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("it has more than %d bytes", keyMost)}
 	}

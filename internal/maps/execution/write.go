@@ -91,12 +91,6 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 			}
 			rows[row.Path] = len(steps)
 			steps = append(steps, row)
-		case stepmachine.Escalate:
-			s.escalate(b, key, e, w.MapRef, c)
-		case stepmachine.Emit:
-			if err := s.emit(ctx, b, key, e, c, w.Commands); err != nil {
-				return err
-			}
 		default:
 			if change, is := command.(stepmachine.RecordChange); is {
 				s.queueChange(b, e, change, w.Seq+i+1)
@@ -105,6 +99,9 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 				s.queueValue(b, key, e, name, v)
 			}
 		}
+	}
+	if err := s.queueSaid(ctx, b, key, e, w); err != nil {
+		return err
 	}
 	if len(steps) > 0 {
 		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps), Reused: trueOf(reused)})
@@ -186,32 +183,61 @@ func (l *loader) kept(seq int) (k Kept, err error) {
 	return k, err
 }
 
-// emit queues the event of an emit step.
-func (s *Service) emit(ctx context.Context, b *db.Batch, key *datakey.Key, e Execution, c stepmachine.Emit, unwritten []stepmachine.Command) error {
-	data, err := s.Resolve(ctx, e, c.Data, unwritten)
-	if errors.Is(err, stepmachine.ErrTooLarge) {
-		data, err = tooLong(), nil // as events leave out what is too long for them
+// queueSaid queues the events of emit and escalate steps. They show no secret that the tenant has
+// stored. Where these cannot be read, nothing is queued: an event is written once, so it waits for a repeat.
+func (s *Service) queueSaid(ctx context.Context, b *db.Batch, key *datakey.Key, e Execution, w flow.MapWrites) error {
+	shown := s.showing(e)
+	var queue []func()
+	for _, command := range w.Commands {
+		switch c := command.(type) {
+		case stepmachine.Emit:
+			data, err := s.emitted(ctx, e, c, w.Commands)
+			if err != nil {
+				return err
+			}
+			shown.value(&data)
+			queue = append(queue, func() {
+				event.QueueCustom(b, event.Event{
+					TenantID: e.TenantID, Key: key, About: about(e), Causes: []event.Cause{{Type: event.CauseExecution, ID: e.ExecutionID}},
+					Body: event.NewCustom(event.Type(c.Type), c.ID, "map:"+e.MapID.String(), data),
+				})
+			})
+		case stepmachine.Escalate:
+			reason := json.RawMessage(mustJSON(c.Reason))
+			shown.value(&reason)
+			queue = append(queue, func() {
+				var text string
+				_ = json.Unmarshal(reason, &text) // a masked text is a text
+				event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
+					Kind: "step", Reason: redact.Text(text), MapID: e.MapID.String(), Step: pathOf(c.Ref), Waits: c.Wait,
+				}}, event.PublicID(uuid.NewSHA1(e.ID, []byte("escalate "+subjectOf(w.MapRef, c.Ref)))))
+			})
+		}
 	}
-	if err != nil {
-		return err
+	if len(queue) == 0 {
+		return nil
 	}
-	event.QueueCustom(b, event.Event{
-		TenantID: e.TenantID, Key: key, About: about(e), Causes: []event.Cause{{Type: event.CauseExecution, ID: e.ExecutionID}},
-		Body: event.NewCustom(event.Type(c.Type), c.ID, "map:"+e.MapID.String(), masked(data)),
-	})
+	if unknown := shown.mask(ctx); unknown != nil {
+		return unknown
+	}
+	for _, one := range queue {
+		one()
+	}
 	return nil
+}
+
+// emitted returns the data of an event as it may be told, but for secrets that the tenant has stored.
+func (s *Service) emitted(ctx context.Context, e Execution, c stepmachine.Emit, unwritten []stepmachine.Command) (json.RawMessage, error) {
+	data, err := s.Resolve(ctx, e, c.Data, unwritten)
+	if errors.Is(err, stepmachine.ErrTooLarge) || err == nil && len(data) > event.MostBytes {
+		return tooLong(), nil // as events leave out what is too long for them
+	}
+	return masked(data), err
 }
 
 // tooLong returns data that no event has room for.
 func tooLong() json.RawMessage {
 	return mustJSON(map[string]string{"data": strings.Repeat(" ", event.MostBytes)})
-}
-
-// escalate queues the event of an escalate step, once.
-func (s *Service) escalate(b *db.Batch, key *datakey.Key, e Execution, ref flow.MapRef, c stepmachine.Escalate) {
-	event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
-		Kind: "step", Reason: redact.Text(c.Reason), MapID: e.MapID.String(), Step: pathOf(c.Ref), Waits: c.Wait,
-	}}, event.PublicID(uuid.NewSHA1(e.ID, []byte("escalate "+subjectOf(ref, c.Ref)))))
 }
 
 // queueEscalated queues the event of a manager that wants people to look at a step.
