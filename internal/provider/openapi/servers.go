@@ -100,24 +100,24 @@ func (s *servers) use(name, base, why string) *verb.Server {
 	key := name + "\n" + base
 	u := s.uses[key]
 	if u == nil {
-		u = &verb.Server{URL: clip(withoutUser(name)), BaseURL: base, Reason: why}
+		u = &verb.Server{URL: clip(shownURL(name)), BaseURL: base, Reason: why}
 		s.uses[key] = u
 		s.ordered = append(s.ordered, u)
 	}
 	return u
 }
 
-// withoutUser returns a server's URL without its user and password: a report shows no secret.
-func withoutUser(name string) string {
+// shownURL returns a server's URL without its user, password, query and fragment: a report shows no secret.
+func shownURL(name string) string {
+	if end := strings.IndexAny(name, "?#"); end >= 0 {
+		name = name[:end]
+	}
 	before, after, found := strings.Cut(name, "//")
 	if !found {
 		return name
 	}
-	authority, rest := after, ""
-	if at := strings.IndexAny(after, "/?#"); at >= 0 {
-		authority, rest = after[:at], after[at:]
-	}
-	return before + "//" + authority[strings.LastIndexByte(authority, '@')+1:] + rest
+	authority, _, _ := strings.Cut(after, "/")
+	return before + "//" + after[strings.LastIndexByte(authority, '@')+1:]
 }
 
 // clip bounds a text of the document in the report.

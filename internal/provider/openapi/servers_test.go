@@ -140,3 +140,17 @@ func TestServerWhoseVariablesMakeItTooLongIsRefused(t *testing.T) {
 	require.Contains(t, err.Error(), "its URL is too long")
 	require.Less(t, len(err.Error()), 1000)
 }
+
+// A server's URL may hold a secret in each of the parts that name no place.
+func TestImportReportsServersWithoutUserQueryAndFragment(t *testing.T) {
+	t.Parallel()
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: []byte(`{"openapi":"3.1.0","info":{"title":"Shop"},
+		"servers":[{"url":"https://shop.example/v1"},{"url":"https://ann:hush@a.example/v1?key=hush#hush"},{"url":"/b?key=hush"},{"url":"https://c.example?key=hush@x//y"}],
+		"paths":{"/x":{"get":{"operationId":"x","servers":[{"url":"https://d.example/v2#hush"}]}}}}`)})
+	require.NoError(t, err)
+	var urls []string
+	for _, server := range im.Listed {
+		urls = append(urls, server.URL)
+	}
+	require.Equal(t, []string{"https://shop.example/v1", "https://a.example/v1", "/b", "https://c.example", "https://d.example/v2"}, urls)
+}
