@@ -86,6 +86,7 @@ type comparison struct {
 	left       *int
 	ids        int
 	composites map[string]*node
+	anything   *node // see orAnything
 	seen       map[[2]int]bool
 	queue      []pair
 
@@ -139,8 +140,11 @@ func (c *comparison) members(p pair) {
 		}
 		c.member(p, name)
 	}
-	if p.was.rest != nil && p.is.rest != nil {
-		c.value(p.pointer+"/*", p.was.rest, p.is.rest)
+	if p.was.rest == nil && p.is.rest == nil {
+		return
+	}
+	if was, is := c.restOf(p.was), c.restOf(p.is); was != nil && is != nil {
+		c.value(p.pointer+"/*", was, is)
 	}
 }
 

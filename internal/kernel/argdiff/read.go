@@ -18,6 +18,7 @@ type node struct {
 	prefix   []*node
 	items    *node
 	rest     *node
+	others   others
 	// all apply to the same value, and one of each of any.
 	all []*node
 	any [][]*node
@@ -105,8 +106,11 @@ func (r *reader) object(n *node, s map[string]any, at string) {
 		n.rest = r.c.combine(instead, n.rest, r.read(one, below(at, "patternProperties", expression)))
 	}
 	for _, word := range []string{"additionalProperties", "unevaluatedProperties"} {
-		if more, ok := s[word].(map[string]any); ok {
+		switch more := s[word].(type) {
+		case map[string]any:
 			n.rest = r.c.combine(instead, n.rest, r.read(more, below(at, word)))
+		case bool:
+			n.others |= othersOf(word, more)
 		}
 	}
 }

@@ -13,6 +13,37 @@ type shape struct {
 	prefix   []*node
 	items    *node // the elements after prefix; nil where any may be there
 	rest     *node // the members without a schema of their own; nil likewise, and where there are none
+	others   others
+}
+
+// others is what a schema says of the members that it does not describe, apart from their schema.
+type others uint8
+
+const (
+	refused  others = 1 << iota // additionalProperties: false
+	leftOver                    // unevaluatedProperties: false, which refuses those that no part allows
+	allowed                     // true
+)
+
+func othersOf(word string, allows bool) others {
+	switch {
+	case allows:
+		return allowed
+	case word == "additionalProperties":
+		return refused
+	}
+	return leftOver
+}
+
+// allows reports whether there may be such members.
+func (o others) allows() bool { return o&refused == 0 && (o&leftOver == 0 || o&allowed != 0) }
+
+// restOf returns what the members without a schema of their own are; nil where there are none.
+func (c *comparison) restOf(s *shape) *node {
+	if s.rest != nil || s.types&isObject == 0 || !s.others.allows() {
+		return s.rest
+	}
+	return c.orAnything(nil)
 }
 
 // anything returns what allows every value. A node that is being put together counts as it, so that
@@ -28,7 +59,7 @@ func (c *comparison) shape(n *node) *shape {
 		return anything()
 	}
 	n.busy = true
-	s := &shape{types: n.types, members: n.members, required: n.required, prefix: n.prefix, items: n.items, rest: n.rest}
+	s := &shape{types: n.types, members: n.members, required: n.required, prefix: n.prefix, items: n.items, rest: n.rest, others: n.others}
 	for _, one := range n.all {
 		s = c.both(s, c.shape(one))
 	}
@@ -42,7 +73,7 @@ func (c *comparison) shape(n *node) *shape {
 
 // both returns what two schemas for one value say together.
 func (c *comparison) both(a, b *shape) *shape {
-	s := &shape{types: a.types & b.types, members: map[string]*node{}, required: map[string]need{}}
+	s := &shape{types: a.types & b.types, members: map[string]*node{}, required: map[string]need{}, others: a.others | b.others}
 	*c.left -= placeWork + len(a.members) + len(b.members)
 	for _, from := range []*shape{a, b} {
 		for name, one := range from.members {
@@ -63,10 +94,15 @@ func (c *comparison) both(a, b *shape) *shape {
 func (c *comparison) either(group []*node) *shape {
 	s := &shape{members: map[string]*node{}, required: map[string]need{}}
 	requiredBy := map[string]int{}
+	open := false // an alternative may have members that it does not describe
 	for _, n := range group {
 		one := c.shape(n)
 		*c.left -= placeWork + len(one.members)
 		s.types |= one.types
+		if one.types&isObject != 0 {
+			s.others |= one.others
+			open = open || one.others&refused == 0
+		}
 		for name, member := range one.members {
 			s.members[name] = c.combine(instead, s.members[name], member)
 		}
@@ -82,6 +118,9 @@ func (c *comparison) either(group []*node) *shape {
 			s.prefix[i] = c.combine(instead, s.prefix[i], element)
 		}
 		s.items, s.rest = c.combine(instead, s.items, one.items), c.combine(instead, s.rest, one.rest)
+	}
+	if open {
+		s.others &^= refused
 	}
 	for name, n := range requiredBy {
 		if n == len(group) {
@@ -145,10 +184,14 @@ func (n *node) partsOf(how combination) []*node {
 	return []*node{n}
 }
 
-// orAnything returns the node, or one that allows every value where it is nil.
+// orAnything returns the node, or one that allows every value where it is nil. That is always the same
+// one, so that the comparison with a schema that refers to itself ends.
 func (c *comparison) orAnything(n *node) *node {
-	if n == nil {
-		return c.node(&node{types: isAny})
+	if n != nil {
+		return n
 	}
-	return n
+	if c.anything == nil {
+		c.anything = c.node(&node{types: isAny})
+	}
+	return c.anything
 }
