@@ -378,7 +378,9 @@ func (f *fetching) get(ctx context.Context, at *url.URL) (body []byte, next *url
 	}
 	req.Header.Set("User-Agent", fetchAgent)
 	req.Header.Set("Accept", fetchAccept)
-	resp, err := f.service.client.Do(req)
+	// A client would read the Location of a redirect itself. Its error for one that is no URL is like that
+	// of a server that breaks off.
+	resp, err := f.service.transport.RoundTrip(req)
 	if err != nil {
 		return nil, nil, f.failed(err)
 	}

@@ -128,7 +128,7 @@ func TestFetchRefuses(t *testing.T) {
 	t.Parallel()
 	other := newDocs(t, map[string]string{"/x.yaml": rootOfThree})
 	files := map[string]string{
-		"/away": "-> " + other.URL + "/x.yaml", "/loop": "-> /loop", "/large": strings.Repeat("x", 25<<20+1),
+		"/away": "-> " + other.URL + "/x.yaml", "/loop": "-> /loop", "/garbled": "-> /%zz", "/large": strings.Repeat("x", 25<<20+1),
 		"/many": "x: [", "/sum": "x: [{$ref: big1}, {$ref: big2}]",
 	}
 	for i := range 101 {
@@ -141,12 +141,13 @@ func TestFetchRefuses(t *testing.T) {
 	d := newDocs(t, files)
 	fetch := openDocs(t)
 	for path, want := range map[string]string{
-		d.URL + "/none":  "the server answers 404",
-		d.URL + "/away":  "redirected to another host",
-		d.URL + "/loop":  "more than three times",
-		d.URL + "/large": "more than 25 MiB",
-		d.URL + "/sum":   "more than 25 MiB",
-		d.URL + "/many":  "more than 100 files",
+		d.URL + "/none":    "the server answers 404",
+		d.URL + "/away":    "redirected to another host",
+		d.URL + "/loop":    "more than three times",
+		d.URL + "/garbled": "redirected to what is no URL",
+		d.URL + "/large":   "more than 25 MiB",
+		d.URL + "/sum":     "more than 25 MiB",
+		d.URL + "/many":    "more than 100 files",
 	} {
 		_, err := fetch(path)
 		f := fault.As(err)

@@ -30,7 +30,7 @@ type Service struct {
 	catalog      *catalog.Catalog
 	credentials  *vault.Vault
 	egress       egress.Config
-	client       *http.Client
+	transport    http.RoundTripper // of documents from other servers
 	small, large lane
 	fetches      fetches
 }
@@ -80,7 +80,7 @@ func New(cfg egress.Config, d Deps) (*Service, error) {
 		d.Frugal = usual
 	}
 	return &Service{
-		catalog: d.Catalog, credentials: d.Vault, egress: cfg, client: egress.NewClient(cfg),
+		catalog: d.Catalog, credentials: d.Vault, egress: cfg, transport: egress.NewTransport(cfg),
 		small:   lane{newTurns(), openapi.ImportSmall, openapi.SmallYAML, true, usual},
 		large:   lane{newTurns(), openapi.Import, openapi.YAML, false, d.Frugal},
 		fetches: newFetches(),
