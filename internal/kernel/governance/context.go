@@ -36,8 +36,8 @@ func (m Made) Context() Context {
 	if known == nil {
 		known = written.CustomerID
 	}
-	if c.CustomerID = known; written.Customer != nil {
-		c.CustomerID, c.CustomerRef = written.Customer, known
+	if c.CustomerID = notEmpty(known); notEmpty(written.Customer) != nil {
+		c.CustomerID, c.CustomerRef = written.Customer, c.CustomerID
 	}
 	return c
 }
@@ -99,18 +99,26 @@ func (w Words) Write(about map[string]any) {
 }
 
 // ContextOf returns for whom a call is made, by its metadata: agent_id and customer_id,
-// where they are strings. The caller writes them, as they write the arguments.
+// where they are strings. The caller writes them, as they write the arguments. An empty customer_id
+// names nobody: otherwise all who have none would count as one customer.
 func ContextOf(metadata json.RawMessage) Context {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(metadata, &m) != nil {
 		return Context{}
 	}
-	return Context{AgentID: textOf(m["agent_id"]), CustomerID: textOf(m["customer_id"])}
+	return Context{AgentID: textOf(m["agent_id"]), CustomerID: notEmpty(textOf(m["customer_id"]))}
 }
 
 func textOf(raw json.RawMessage) *string {
 	var s *string
 	if json.Unmarshal(raw, &s) != nil {
+		return nil
+	}
+	return s
+}
+
+func notEmpty(s *string) *string {
+	if s != nil && *s == "" {
 		return nil
 	}
 	return s

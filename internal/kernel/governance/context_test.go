@@ -19,6 +19,7 @@ func TestContextOf(t *testing.T) {
 		`{"agent_id":"a","customer_id":"c"}`:  {AgentID: text("a"), CustomerID: text("c")},
 		`{"agent_id":7,"customer_id":"c"}`:    {CustomerID: text("c")},
 		`{"agent_id":null,"Customer_ID":"c"}`: {},
+		`{"agent_id":"a","customer_id":""}`:   {AgentID: text("a")},
 	} {
 		require.Equal(t, want, governance.ContextOf(json.RawMessage(metadata)), metadata)
 	}
@@ -47,6 +48,10 @@ func TestContextOfOwnCallsHasTheWordsOfTheirCaller(t *testing.T) {
 		"of a Map that a message has started": {
 			governance.Made{SessionID: text("s1"), Metadata: json.RawMessage(`{"customer_id":"0199","customer":"ann","tainted":false}`)},
 			governance.Context{CustomerID: text("ann"), CustomerRef: text("0199"), SessionID: text("s1"), Tainted: &no},
+		},
+		"of a trigger with an empty customer_id": {
+			governance.Made{Metadata: json.RawMessage(`{"map_id":"m","customer_id":""}`)},
+			governance.Context{},
 		},
 		"of a message without customer_id": {
 			governance.Made{CustomerID: text("0199"), Metadata: json.RawMessage(`{"customer_id":"0199","customer":null}`)},
@@ -80,4 +85,15 @@ func TestWordsGoOnFromCallToCall(t *testing.T) {
 			c.words = governance.WordsOf(true, raw)
 		}
 	}
+}
+
+// Calls whose caller names no customer have nothing in common to be counted by.
+func TestWindowPerCustomerWithAnEmptyCustomerIDCountsNothing(t *testing.T) {
+	t.Parallel()
+	set := governance.Compile(1, []governance.Policy{policy("p", block, windowed(perCustomer, "greater", "5000"))})
+	call := refund(`{"amount":1}`)
+	call.Context = governance.Made{Metadata: json.RawMessage(`{"customer_id":""}`)}.Context()
+	require.Nil(t, set.Windows(call).Uses[0].Value)
+	call.Context = governance.Made{Metadata: json.RawMessage(`{"customer_id":"c"}`)}.Context()
+	require.NotNil(t, set.Windows(call).Uses[0].Value)
 }
