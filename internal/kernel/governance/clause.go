@@ -94,6 +94,7 @@ type clauseReader struct {
 	windows      int // of their conditions
 	problems     []fault.Detail
 	lookups      []lookup // of the policy
+	wrong        []string // the names of its look-ups that are not among these
 	anyLookup    bool     // also those that lookups does not have
 }
 
@@ -110,6 +111,9 @@ func (r *clauseReader) whole(path string, list []Condition) []clause {
 func (r *clauseReader) readLookups(list []Lookup) {
 	if len(list) > MaxLookups {
 		r.fail("/lookups", ruleMaxItems, fmt.Sprintf(messageAtMost, MaxLookups))
+		for _, source := range list[MaxLookups:] {
+			r.wrong = append(r.wrong, source.Name)
+		}
 	}
 	for i, source := range list[:min(len(list), MaxLookups)] {
 		path := "/lookups/" + strconv.Itoa(i)
@@ -117,6 +121,7 @@ func (r *clauseReader) readLookups(list []Lookup) {
 		switch {
 		case p != nil:
 			r.fail(path+"/"+p.field, p.rule, p.message)
+			r.wrong = append(r.wrong, source.Name)
 		case slices.ContainsFunc(r.lookups, func(other lookup) bool { return other.name == l.name }):
 			r.fail(path+"/name", "unique", "is the name of another look-up of the policy")
 		default:
@@ -125,14 +130,15 @@ func (r *clauseReader) readLookups(list []Lookup) {
 	}
 }
 
-// bind has a field of a look-up's answer know the look-up.
+// bind has a field of a look-up's answer know the look-up. It is false where the policy has none of
+// that name. A wrong one has its own fault, and the policy is not judged.
 func (r *clauseReader) bind(f *field) bool {
 	if f == nil || f.from != ofLookup || r.anyLookup {
 		return true
 	}
 	f.lookup = slices.IndexFunc(r.lookups, func(l lookup) bool { return l.name == f.lookupName })
 	if f.lookup < 0 {
-		return false
+		return slices.Contains(r.wrong, f.lookupName)
 	}
 	r.lookups[f.lookup].read.keep[f.name[len(lookupPrefix)+len(f.lookupName)+1:]] = f.path
 	return true

@@ -329,6 +329,28 @@ func TestLookupsThatAreRefused(t *testing.T) {
 	require.Equal(t, "/conditions/0/field", governance.CheckConditions("/conditions", []governance.Condition{uses})[0].Path, "grants have none")
 }
 
+// A condition is right to name a look-up that the policy has, whatever is wrong with the look-up.
+func TestCheckPolicyWithAWrongLookupNamesNoOtherFault(t *testing.T) {
+	t.Parallel()
+	uses := cond("lookup.d.status", "equals", `"a"`)
+	for name, list := range map[string][]governance.Lookup{
+		"a glob":   {{Name: "d", Verb: "shop:get_*"}},
+		"its args": {lookup("d", `[]`)},
+		"four":     {lookup("a", ``), lookup("b", ``), lookup("c", ``), lookup("d", ``)},
+	} {
+		p := withLookups(policy("p", block, uses, against("args.a", "equals", "lookup.d.b")), list...)
+		details := governance.CheckPolicy(p)
+		require.Len(t, details, 1, name)
+		require.Contains(t, details[0].Path, "/lookups", name)
+		require.Equal(t, governance.Block, governance.Compile(1, []governance.Policy{p}).Evaluate(refund(`{}`)).Decision, name)
+	}
+	many := make([]governance.Lookup, 2000)
+	for i := range many {
+		many[i] = lookup("d", ``)
+	}
+	require.Equal(t, "/lookups", governance.CheckPolicy(withLookups(policy("p", block, uses), many...))[0].Path)
+}
+
 // For any policy, a look-up is asked for where the answers can change whether the policy matches, and
 // the decision is the one that all answers lead to.
 func TestLookupsAreNeededWhereTheyDecide(t *testing.T) {
