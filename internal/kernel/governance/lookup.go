@@ -111,7 +111,8 @@ func (f LookupFailure) why() why {
 	}
 }
 
-// Answered returns the answer as the conditions need it: of the result only what they ask about.
+// Answered returns the answer as the conditions need it: of the result only what they ask about. There
+// is none where that could be read in two ways, as a name that stands twice.
 func (c LookupCall) Answered(result json.RawMessage) Answer {
 	d := document{data: result, left: maxWork}
 	if !d.load() {
@@ -121,6 +122,9 @@ func (c LookupCall) Answered(result json.RawMessage) Answer {
 	d.keep(&b, 0, c.keep)
 	if d.left < 0 || b.Len() > maxLookupKept {
 		return Answer{Failure: LookupTooLarge}
+	}
+	if strictjson.Check(b.Bytes(), strictjson.Options{Free: []string{""}, MaxDepth: maxDepth}) != nil {
+		return Answer{Failure: LookupFailed}
 	}
 	return Answer{Value: b.Bytes()}
 }

@@ -257,6 +257,26 @@ func TestAnswersAreCutToWhatIsAsked(t *testing.T) {
 	require.Equal(t, governance.Answer{Failure: governance.LookupTooLarge}, l.Answered(json.RawMessage(`[`+strings.Repeat(`{},`, 1<<20)+`{}]`)))
 }
 
+// Of two members of one name another reader may take the other one.
+func TestAnswerThatRepeatsANameCountsAsNone(t *testing.T) {
+	t.Parallel()
+	set := governance.Compile(1, []governance.Policy{withLookups(policy("p", block, cond("lookup.order.o.status", "not_equals", `"paid"`)), lookup("order", `{}`))})
+	for result, want := range map[string]governance.Decision{
+		`{"o":{"status":"paid"}}`:                                governance.Allow,
+		`{"o":{"status":"paid","more":1,"more":2}}`:              governance.Allow, // nothing is asked about it
+		`{"o":{"status":"open","status":"paid"}}`:                governance.Block,
+		`{"o":{"status":"open","st\u0061tus":"paid"}}`:           governance.Block,
+		`{"o":{"status":"open"},"o":{"status":"paid"}}`:          governance.Block,
+		`{"o":[{"status":"paid"},{"status":1,"status":"paid"}]}`: governance.Block,
+	} {
+		v, _ := answering(set, refund(`{}`), func(governance.LookupCall) string { return result })
+		require.Equal(t, want, v.Decision, "%s: %s", result, v.Reason)
+		if want == governance.Block {
+			require.Contains(t, v.Reason, "lookup: it failed", result)
+		}
+	}
+}
+
 func TestArgumentsOfLookups(t *testing.T) {
 	t.Parallel()
 	key := "k1"
