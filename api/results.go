@@ -128,7 +128,7 @@ func valueAt(value json.RawMessage, pointer string) (json.RawMessage, error) {
 		var step any = token
 		if value[0] == '[' {
 			at, err := strconv.Atoi(token)
-			if err != nil || at < 0 {
+			if err != nil || at < 0 || strconv.Itoa(at) != token {
 				return nil, nothing
 			}
 			step = at
