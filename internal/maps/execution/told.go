@@ -33,9 +33,9 @@ func (s *Service) ToldOutput(ctx context.Context, e Execution) (json.RawMessage,
 	return shown.Output, nil
 }
 
-// Hide hides the secrets that the tenant has stored in values that a model is to read. A nil value stays.
-// It makes no round trip where no text of the values can be a secret. After an error nobody knows what is
-// one, and nothing may be sent.
+// Hide hides the secrets that the tenant has stored in values that a model or a follower of events is to
+// read. A nil value stays. It makes no round trip where no text of the values can be a secret. After an
+// error nobody knows what is one, and nothing may be sent.
 func (s *Service) Hide(ctx context.Context, tenant uuid.UUID, values ...*json.RawMessage) error {
 	b := &db.Batch{}
 	hide, err := s.queueHide(ctx, b, tenant, values)
@@ -43,7 +43,7 @@ func (s *Service) Hide(ctx context.Context, tenant uuid.UUID, values ...*json.Ra
 		err = s.send(ctx, tenant, b)
 	}
 	if err != nil {
-		return fmt.Errorf("execution: secrets in what a model reads: %w", err)
+		return fmt.Errorf("execution: stored secrets in values: %w", err)
 	}
 	return hide()
 }

@@ -183,11 +183,15 @@ func (l *loader) kept(seq int) (k Kept, err error) {
 	return k, err
 }
 
+// saidTogether is how many bytes of events are looked through together, besides the last: that copies
+// them, and there may be 1,000 of 64 KiB.
+const saidTogether = 1 << 20
+
 // queueSaid queues the events of emit and escalate steps. They show no secret that the tenant has
-// stored. Where these cannot be read, nothing is queued: an event is written once, so it waits for a repeat.
+// stored. Where these cannot be read, the error is returned: an event is written once, so it waits for
+// a repeat.
 func (s *Service) queueSaid(ctx context.Context, b *db.Batch, key *datakey.Key, e Execution, w flow.MapWrites) error {
-	shown := s.showing(e)
-	var queue []func()
+	said := saying{s: s, tenant: e.TenantID}
 	for _, command := range w.Commands {
 		switch c := command.(type) {
 		case stepmachine.Emit:
@@ -195,34 +199,55 @@ func (s *Service) queueSaid(ctx context.Context, b *db.Batch, key *datakey.Key, 
 			if err != nil {
 				return err
 			}
-			shown.value(&data)
-			queue = append(queue, func() {
+			said.add(data, func(data json.RawMessage) {
 				event.QueueCustom(b, event.Event{
 					TenantID: e.TenantID, Key: key, About: about(e), Causes: []event.Cause{{Type: event.CauseExecution, ID: e.ExecutionID}},
 					Body: event.NewCustom(event.Type(c.Type), c.ID, "map:"+e.MapID.String(), data),
 				})
 			})
 		case stepmachine.Escalate:
-			reason := json.RawMessage(mustJSON(c.Reason))
-			shown.value(&reason)
-			queue = append(queue, func() {
-				var text string
-				_ = json.Unmarshal(reason, &text) // a masked text is a text
+			said.add(mustJSON(c.Reason), func(hidden json.RawMessage) {
+				var reason string
+				_ = json.Unmarshal(hidden, &reason) // a hidden text is a text
 				event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
-					Kind: "step", Reason: redact.Text(text), MapID: e.MapID.String(), Step: pathOf(c.Ref), Waits: c.Wait,
+					Kind: "step", Reason: redact.Text(reason), MapID: e.MapID.String(), Step: pathOf(c.Ref), Waits: c.Wait,
 				}}, event.PublicID(uuid.NewSHA1(e.ID, []byte("escalate "+subjectOf(w.MapRef, c.Ref)))))
 			})
 		}
+		if said.bytes >= saidTogether {
+			if err := said.queue(ctx); err != nil {
+				return err
+			}
+		}
 	}
-	if len(queue) == 0 {
+	return said.queue(ctx)
+}
+
+// saying gathers what events tell, so that secrets are looked up together.
+type saying struct {
+	s      *Service
+	tenant uuid.UUID
+	texts  []*json.RawMessage
+	queues []func(hidden json.RawMessage)
+	bytes  int
+}
+
+func (y *saying) add(text json.RawMessage, queue func(hidden json.RawMessage)) {
+	y.texts, y.queues, y.bytes = append(y.texts, &text), append(y.queues, queue), y.bytes+len(text)
+}
+
+// queue has the events queued that were added since the last time.
+func (y *saying) queue(ctx context.Context) error {
+	if len(y.texts) == 0 {
 		return nil
 	}
-	if unknown := shown.mask(ctx); unknown != nil {
-		return unknown
+	if err := y.s.Hide(ctx, y.tenant, y.texts...); err != nil {
+		return err
 	}
-	for _, one := range queue {
-		one()
+	for i, queue := range y.queues {
+		queue(*y.texts[i])
 	}
+	y.texts, y.queues, y.bytes = nil, nil, 0
 	return nil
 }
 
