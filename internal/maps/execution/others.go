@@ -115,17 +115,15 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	if e.DryRun && start.Wait {
 		parent.changesAt = append(slices.Clone(e.changesAt), int32(in.Seq+len(in.Commands)))
 	}
-	var queued error
-	parent.also = func(b *db.Batch, id uuid.UUID) {
-		queued = s.QueueCall(ctx, b, e, in.MapWrites, Called{Ref: start.Ref, Run: executionIDOf(id)})
+	queue, err := s.Prepare(ctx, e, in.MapWrites)
+	if err != nil {
+		return Execution{}, err
 	}
+	parent.also = func(b *db.Batch, id uuid.UUID) { queue(b, Called{Ref: start.Ref, Run: executionIDOf(id)}) }
 	child, fresh, err := s.claim(ctx, e.Starter(), uuid.Must(uuid.NewV7()), version, Request{
 		MapID: id, Payload: payload, SessionID: e.SessionID, Customer: e.Customer, DryRun: start.DryRun || e.DryRun, Parent: parent,
 		Metadata: mustJSON(e.About(pathOf(start.Ref))),
 	}, refused)
-	if queued != nil {
-		return child, queued
-	}
 	if err != nil || !fresh {
 		return child, err
 	}

@@ -1,8 +1,10 @@
 package execution_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -11,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 )
 
@@ -59,6 +62,29 @@ func TestAttemptOfAStepStartsOneOtherMap(t *testing.T) {
 	require.Equal(t, 1, r.number("SELECT count(*) FROM map_steps s JOIN map_executions e ON e.execution_id = s.run_id"))
 }
 
+// A start holds its connection, and the turn of a concurrency key, until it is committed. Where each waited
+// for a second connection meanwhile, all would wait for each other.
+func TestStartOfAnotherMapTakesOneConnection(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	pool, err := db.Open(t.Context(), db.Config{URL: r.db.AppURL, MaxConns: 1})
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	r.db.Pool = pool
+	r.Service = r.service(machines.All(), nothing{reads: true})
+	ref := r.triggered("one")
+	r.maps.program = r.program(`{"schema_version":"1","name":"Other","steps":[]}`)
+	in := starts(ref, 1, `{}`)
+	in.Commands = append(in.Commands,
+		stepmachine.Emit{Ref: stepmachine.Ref{Path: "/steps/1"}, ID: "evt_1", Type: "custom.told", Data: stepmachine.Of(json.RawMessage(`{"n":1}`))},
+		stepmachine.Escalate{Ref: stepmachine.Ref{Path: "/steps/2"}, Reason: "why"})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = r.StartOther(ctx, in)
+	require.NoError(t, err)
+	require.Equal(t, 2, r.number("SELECT count(*) FROM events"))
+}
+
 // A step looks at the other Map as long as that one waits. Only the first look after a model of the other
 // Map has read what others wrote notes it.
 func TestLookAtATaintedMapIsNotedOnce(t *testing.T) {
@@ -91,7 +117,9 @@ func TestStepShowsTheRunThatItsCallHasClaimed(t *testing.T) {
 		t.Helper()
 		b := &db.Batch{}
 		w := flow.MapWrites{MapRef: ref, Seq: seq, Commands: []stepmachine.Command{stepmachine.RecordStep{Ref: at, ID: "call", Type: mapdef.TypeVerb, Status: stepmachine.StepRunning}}}
-		require.NoError(t, r.QueueCall(t.Context(), b, e, w, execution.Called{Ref: at, Run: name}))
+		queue, err := r.Prepare(t.Context(), e, w)
+		require.NoError(t, err)
+		queue(b, execution.Called{Ref: at, Run: name})
 		require.NoError(t, r.db.Send(t.Context(), r.tenant, b))
 	}
 	shown := func() (name string) {

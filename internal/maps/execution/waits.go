@@ -180,22 +180,24 @@ func (l *loader) event(name string) (json.RawMessage, error) {
 	return json.RawMessage("null"), nil
 }
 
-// keepEvent stores the event that a step has used, where it is large: an execution may last longer
-// than events are kept.
-func (s *Service) keepEvent(ctx context.Context, b *db.Batch, e Execution, c stepmachine.RecordStep, unwritten []stepmachine.Command) error {
-	if c.Type != "wait" || c.Status != stepmachine.StepCompleted || c.Output == nil || c.Output.Stored == nil || !strings.HasPrefix(c.Output.Stored.ID, eventPrefix) {
-		return nil
+// keptEvents returns the events that steps have used, by their names, where they are large: an execution
+// may last longer than events are kept.
+func (s *Service) keptEvents(ctx context.Context, e Execution, w flow.MapWrites) (map[string]json.RawMessage, error) {
+	kept := map[string]json.RawMessage{}
+	for _, command := range w.Commands {
+		c, is := command.(stepmachine.RecordStep)
+		if !is || c.Type != "wait" || c.Status != stepmachine.StepCompleted || c.Output == nil || c.Output.Stored == nil || !strings.HasPrefix(c.Output.Stored.ID, eventPrefix) {
+			continue
+		}
+		l, err := s.loader(ctx, e, w.Commands)
+		if err != nil {
+			return nil, err
+		}
+		if kept[c.Output.Stored.ID], err = l.whole(c.Output.Stored.ID); err != nil {
+			return nil, fmt.Errorf("execution: keep an event: %w", err)
+		}
 	}
-	l, err := s.loader(ctx, e, unwritten)
-	if err != nil {
-		return err
-	}
-	whole, err := l.whole(c.Output.Stored.ID)
-	if err != nil {
-		return fmt.Errorf("execution: keep an event: %w", err)
-	}
-	s.queueValue(b, l.key, e, c.Output.Stored.ID, stepmachine.Of(whole))
-	return nil
+	return kept, nil
 }
 
 const (

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
@@ -144,9 +145,11 @@ func (e *engine) take() []string {
 }
 
 // nothing knows no verbs. unmasked: what masks their results cannot be read. asked, where it is not nil,
-// gets the calls that are to be masked. secret is what the tenant has stored; "" for nothing.
+// gets the calls that are to be masked. secret is what the tenant has stored; "" for nothing. reads: that is
+// asked of the database.
 type nothing struct {
 	unmasked bool
+	reads    bool
 	asked    *[]execution.ShownCall
 	secret   string
 	sandbox  expression.Sandbox
@@ -163,7 +166,10 @@ func (n nothing) MaskCalls(_ context.Context, _ uuid.UUID, calls []execution.Sho
 	return !n.unmasked
 }
 
-func (n nothing) QueueOwn(_ context.Context, _ *db.Batch, _ uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+func (n nothing) QueueOwn(_ context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+	if n.reads {
+		db.QueueExec(b, dbsqlc.New().BecomeTenant, tenant.String())
+	}
 	return func() json.RawMessage { return redact.MaskValues(value, map[string]bool{n.secret: n.secret != ""}) }, nil
 }
 

@@ -54,7 +54,12 @@ func stepPlace(tenant, execution uuid.UUID, path string, f datakey.Field) datake
 // Queue adds what steps have done to a batch of the execution's tenant. It can be repeated: what
 // was written by a later record stays.
 func (s *Service) Queue(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites) error {
-	return s.QueueCall(ctx, b, e, w, Called{})
+	queue, err := s.Prepare(ctx, e, w)
+	if err != nil {
+		return err
+	}
+	queue(b, Called{})
+	return nil
 }
 
 // Called says which run a step makes, by its execution_id.
@@ -63,21 +68,41 @@ type Called struct {
 	Run string
 }
 
-// QueueCall is Queue with the claim of a run.
-func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites, called Called) error {
+// Prepare reads all that the writes need, and returns what queues them, with the run that a step makes.
+// That reads nothing, so it may be called within a transaction: a read would wait there for a second
+// connection, as all others would that have one.
+func (s *Service) Prepare(ctx context.Context, e Execution, w flow.MapWrites) (queue func(b *db.Batch, called Called), err error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
-		return fmt.Errorf("execution: %w", err)
+		return nil, fmt.Errorf("execution: %w", err)
 	}
+	kept, err := s.keptEvents(ctx, e, w)
+	if err != nil {
+		return nil, err
+	}
+	said, err := s.said(ctx, key, e, w)
+	if err != nil {
+		return nil, err
+	}
+	return func(b *db.Batch, called Called) {
+		for name, body := range kept {
+			s.queueValue(b, key, e, name, stepmachine.Of(body))
+		}
+		s.queueWrites(b, key, e, w, called)
+		for _, one := range said {
+			one(b)
+		}
+	}, nil
+}
+
+// queueWrites queues the rows of the writes.
+func (s *Service) queueWrites(b *db.Batch, key *datakey.Key, e Execution, w flow.MapWrites, called Called) {
 	rows := map[string]int{}
 	var steps []stepRow
 	reused := map[string]bool{}
 	for i, command := range w.Commands {
 		switch c := command.(type) {
 		case stepmachine.RecordStep:
-			if err := s.keepEvent(ctx, b, e, c, w.Commands); err != nil {
-				return err
-			}
 			row := sealedStep(key, e, c, w.Seq+i+1)
 			if c.Ref == called.Ref {
 				row.RunID = &called.Run
@@ -100,16 +125,12 @@ func (s *Service) QueueCall(ctx context.Context, b *db.Batch, e Execution, w flo
 			}
 		}
 	}
-	if err := s.queueSaid(ctx, b, key, e, w); err != nil {
-		return err
-	}
 	if len(steps) > 0 {
 		db.QueueExec(b, s.q.WriteMapSteps, dbsqlc.WriteMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Attempt: w.Attempt, Steps: mustJSON(steps), Reused: trueOf(reused)})
 	}
-	return nil
 }
 
-// ForgetRun takes back what QueueCall has noted for a call that was then refused: it has no run.
+// ForgetRun takes back what was noted for a call that was then refused: it has no run.
 func (s *Service) ForgetRun(ctx context.Context, e Execution, ref stepmachine.Ref) error {
 	err := s.q.ForgetRunOfMapStep(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.ForgetRunOfMapStepParams{
 		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempts: int32(ref.Attempt),
@@ -187,68 +208,45 @@ func (l *loader) kept(seq int) (k Kept, err error) {
 // them, and there may be 1,000 of 64 KiB.
 const saidTogether = 1 << 20
 
-// queueSaid queues the events of emit and escalate steps. They show no secret that the tenant has
+// said returns what queues the events of emit and escalate steps. They show no secret that the tenant has
 // stored. Where these cannot be read, the error is returned: an event is written once, so it waits for
 // a repeat.
-func (s *Service) queueSaid(ctx context.Context, b *db.Batch, key *datakey.Key, e Execution, w flow.MapWrites) error {
-	said := saying{s: s, tenant: e.TenantID}
-	for _, command := range w.Commands {
+func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flow.MapWrites) (queues []func(b *db.Batch), err error) {
+	var texts []*json.RawMessage
+	bytes := 0
+	for i, command := range w.Commands {
 		switch c := command.(type) {
 		case stepmachine.Emit:
 			data, err := s.emitted(ctx, e, c, w.Commands)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			said.add(data, func(data json.RawMessage) {
+			texts, bytes = append(texts, &data), bytes+len(data)
+			queues = append(queues, func(b *db.Batch) {
 				event.QueueCustom(b, event.Event{
 					TenantID: e.TenantID, Key: key, About: about(e), Causes: []event.Cause{{Type: event.CauseExecution, ID: e.ExecutionID}},
 					Body: event.NewCustom(event.Type(c.Type), c.ID, "map:"+e.MapID.String(), data),
 				})
 			})
 		case stepmachine.Escalate:
-			said.add(mustJSON(c.Reason), func(hidden json.RawMessage) {
+			text := json.RawMessage(mustJSON(c.Reason))
+			texts = append(texts, &text)
+			queues = append(queues, func(b *db.Batch) {
 				var reason string
-				_ = json.Unmarshal(hidden, &reason) // a hidden text is a text
+				_ = json.Unmarshal(text, &reason) // a hidden text is a text
 				event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
 					Kind: "step", Reason: redact.Text(reason), MapID: e.MapID.String(), Step: pathOf(c.Ref), Waits: c.Wait,
 				}}, event.PublicID(uuid.NewSHA1(e.ID, []byte("escalate "+subjectOf(w.MapRef, c.Ref)))))
 			})
 		}
-		if said.bytes >= saidTogether {
-			if err := said.queue(ctx); err != nil {
-				return err
+		if len(texts) > 0 && (bytes >= saidTogether || i == len(w.Commands)-1) {
+			if err := s.Hide(ctx, e.TenantID, texts...); err != nil {
+				return nil, err
 			}
+			texts, bytes = nil, 0
 		}
 	}
-	return said.queue(ctx)
-}
-
-// saying gathers what events tell, so that secrets are looked up together.
-type saying struct {
-	s      *Service
-	tenant uuid.UUID
-	texts  []*json.RawMessage
-	queues []func(hidden json.RawMessage)
-	bytes  int
-}
-
-func (y *saying) add(text json.RawMessage, queue func(hidden json.RawMessage)) {
-	y.texts, y.queues, y.bytes = append(y.texts, &text), append(y.queues, queue), y.bytes+len(text)
-}
-
-// queue has the events queued that were added since the last time.
-func (y *saying) queue(ctx context.Context) error {
-	if len(y.texts) == 0 {
-		return nil
-	}
-	if err := y.s.Hide(ctx, y.tenant, y.texts...); err != nil {
-		return err
-	}
-	for i, queue := range y.queues {
-		queue(*y.texts[i])
-	}
-	y.texts, y.queues, y.bytes = nil, nil, 0
-	return nil
+	return queues, nil
 }
 
 // emitted returns the data of an event as it may be told, but for secrets that the tenant has stored.

@@ -135,13 +135,19 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
 		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()), Since: e.AgainSince(),
 	}
-	var queued error
-	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
-		queued = s.queueRun(ctx, b, e, in, execution.ModelRun{Verb: call.Verb, ExecutionID: run})
-	})
-	if queued != nil {
-		return flow.MapCallEnd{}, queued
+	queue, err := s.Prepare(ctx, e, in.MapWrites)
+	if err != nil {
+		return flow.MapCallEnd{}, err
 	}
+	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
+		// A step shows its run; those of an agent are many, and its calls of models show them.
+		called := execution.Called{Ref: in.Call.Ref, Run: run}
+		if in.Tool != nil {
+			s.QueueModelRun(b, e, in.Call.Ref, *in.Tool, execution.ModelRun{Verb: call.Verb, ExecutionID: run})
+			called = execution.Called{}
+		}
+		queue(b, called)
+	})
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
 		// A call can be refused before anything is written. What goes with it is written once.
 		if _, err := s.Write(ctx, in.MapWrites); err != nil {
@@ -222,16 +228,6 @@ func agentOf(e execution.Execution) *uuid.UUID {
 		return &e.Chain.Turns[n-1].AgentID
 	}
 	return nil
-}
-
-// queueRun adds what was done until now to the claim of a run. A step shows its run; those of an
-// agent are many, and its calls of models show them.
-func (s *Stepper) queueRun(ctx context.Context, b *db.Batch, e execution.Execution, in flow.MapCall, run execution.ModelRun) error {
-	if in.Tool == nil {
-		return s.QueueCall(ctx, b, e, in.MapWrites, execution.Called{Ref: in.Call.Ref, Run: run.ExecutionID})
-	}
-	s.QueueModelRun(b, e, in.Call.Ref, *in.Tool, run)
-	return s.QueueCall(ctx, b, e, in.MapWrites, execution.Called{})
 }
 
 // instead returns what the step of an intercepted write goes on with: what the read-back of the verb
