@@ -106,12 +106,14 @@ func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 		return
 	}
 	m.busy++
+	m.evaluations[key] = true
 	in := flow.MapEvaluation{MapRef: m.in.MapRef, Ask: c, Unwritten: slices.Clone(m.written)}
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		evaluated, err := m.evaluated(ctx, in)
+		evaluated, left, err := m.evaluated(ctx, in)
 		m.busy--
-		if err != nil {
-			return // the workflow ends
+		delete(m.evaluations, key)
+		if err != nil || left {
+			return // the workflow ends, or goes on in a new history
 		}
 		m.answered(key)
 		if evaluated.Later == 0 {
@@ -120,19 +122,29 @@ func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 	})
 }
 
-// changeEvaluatesFew names a change of this workflow, for histories from before it: an execution had as
-// many expressions evaluated at once as it makes calls. Those of a few executions filled the line of
-// their tenant, and the repeats of the others kept the workflow engine busy for all tenants.
+// changeEvaluatesFew names changes of this workflow, for histories from before them. Before 1, an execution
+// had as many expressions evaluated at once as it makes calls. Those of a few executions filled the line of
+// their tenant, and the repeats of the others kept the workflow engine busy for all tenants. Before 2, an
+// evaluation that waited for its turn counted as under way. So what other branches had done was not
+// written, and no new history could begin: once one was due, these branches stood still.
 const changeEvaluatesFew = "evaluate few expressions at once"
+
+func evaluatesFew(ctx workflow.Context) workflow.Version {
+	return workflow.GetVersion(ctx, changeEvaluatesFew, workflow.DefaultVersion, 2)
+}
 
 // evaluated makes an evaluation when few others are made, and again where its tenant has too many. Later
 // of the result is not 0 where the machine waits for the value no longer, because its step was given up.
-func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flow.MapEvaluated, err error) {
+// left: the history has become long before the turn came, so the next one makes the evaluation.
+func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flow.MapEvaluated, left bool, err error) {
 	out.Later = time.Millisecond // until there is a value
 	wanted := func() bool { return !m.over && m.finish == nil && m.machine.Asks(in.Ask) }
-	if m.evaluating >= mostEvaluating && workflow.GetVersion(ctx, changeEvaluatesFew, workflow.DefaultVersion, 1) > workflow.DefaultVersion {
-		if err := workflow.Await(ctx, func() bool { return m.evaluating < mostEvaluating || !wanted() }); err != nil || !wanted() {
-			return out, err
+	if m.evaluating >= mostEvaluating && evaluatesFew(ctx) > workflow.DefaultVersion {
+		left, err = m.rest(ctx, wanted, func(until func() bool) error {
+			return workflow.Await(ctx, func() bool { return m.evaluating < mostEvaluating || until() })
+		})
+		if err != nil || left || !wanted() {
+			return out, left, err
 		}
 	}
 	m.evaluating++
@@ -143,12 +155,30 @@ func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flo
 				return err
 			}
 			options := workflow.AwaitOptions{Timeout: out.Later, TimerOptions: workflow.TimerOptions{Summary: flow.CrowdSummary}}
-			if over, err := workflow.AwaitWithOptions(ctx, options, func() bool { return !wanted() }); err != nil || over {
+			over := false
+			left, err = m.rest(ctx, wanted, func(until func() bool) (err error) {
+				over, err = workflow.AwaitWithOptions(ctx, options, until)
+				return err
+			})
+			if err != nil || left || over {
 				return err
 			}
 		}
 	})
-	return out, err
+	return out, left, err
+}
+
+// rest waits, and does not count as an activity under way meanwhile. The wait ends early where the
+// evaluation is not wanted any more. left: the history has become long, so the evaluation is left to the
+// next one.
+func (m *mapRun) rest(ctx workflow.Context, wanted func() bool, wait func(until func() bool) error) (left bool, err error) {
+	if evaluatesFew(ctx) < 2 {
+		return false, wait(func() bool { return !wanted() })
+	}
+	m.busy--
+	err = wait(func() bool { return m.full || !wanted() })
+	m.busy++
+	return m.full && wanted(), err
 }
 
 // startStep calls the verb of a step.

@@ -76,3 +76,27 @@ func TestMapRunThatIsOverLeavesItsEvaluations(t *testing.T) {
 	}))
 	require.Less(t, w.passed(), 2*time.Minute)
 }
+
+// A branch goes on in a new history, also where others wait for the turn of their evaluations.
+func TestMapRunLeavesEvaluationsThatWaitToItsNextHistory(t *testing.T) {
+	t.Parallel()
+	const expr = `"type":"transform","expr":"${[range(3)] | length}"}]}`
+	w := newMapWorld(t, `[{"id":"p","type":"parallel","branches":[
+		{"id":"a","steps":[{"id":"l",`+expr+`,{"id":"b","steps":[{"id":"m",`+expr+`,{"id":"c","steps":[{"id":"n",`+expr+`,
+		{"id":"d","steps":[{"id":"w","type":"wait","for":"1s"},{"id":"a","type":"verb","verb":"shop:reserve","args":{}},
+			{"id":"x","type":"wait","for":"1s"},{"id":"s","type":"verb","verb":"shop:ship","args":{}}]}]}]`)
+	w.answers["shop:reserve"] = func(int) flow.MapCallEnd {
+		w.grown.Store(long)
+		return executed(`{}`)
+	}
+	crowd := func(env *testsuite.TestWorkflowEnvironment) { crowdedFor(w, env, 2*time.Hour) }
+	next := w.history(flow.MapInput{MapRef: flow.MapRef{ID: uuid.Must(uuid.NewV7())}}, crowd)
+	require.NotNil(t, next, "a new history begins")
+	require.Less(t, w.passed(), time.Minute, "it does not wait for the evaluations")
+	require.NotContains(t, w.ended, "shop:ship")
+	require.Nil(t, w.history(*next, crowd))
+	require.Equal(t, stepmachine.StatusCompleted, w.finish.Status)
+	require.Contains(t, w.ended, "shop:ship")
+	require.Less(t, w.ended["shop:ship"], 2*time.Hour, "it does not wait for the evaluations")
+	require.GreaterOrEqual(t, w.passed(), 2*time.Hour)
+}

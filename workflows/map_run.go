@@ -23,7 +23,7 @@ func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
 func runMap(ctx workflow.Context, in flow.MapInput, known stepmachine.Machines) (flow.MapResult, error) {
 	m := &mapRun{
 		in: in, machines: known, calls: map[string]*mapCall{}, models: map[string]*mapModel{},
-		timers: map[string]workflow.CancelFunc{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
+		timers: map[string]workflow.CancelFunc{}, evaluations: map[string]bool{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
 	}
 	// A cancel in the Temporal UI is one more event: the execution undoes what it has done.
 	cancelled := ctx.Done()
@@ -77,6 +77,8 @@ type mapRun struct {
 	models map[string]*mapModel
 	timers map[string]workflow.CancelFunc
 	asks   map[string]*mapAsk
+	// evaluations are those that are made or wait for their turn, by their keys.
+	evaluations map[string]bool
 	// written is what was not yet given to an activity that writes it, seq the number of the next.
 	written []stepmachine.Command
 	seq     int
@@ -467,8 +469,7 @@ func (m *mapRun) outgrow(ctx workflow.Context) error {
 	return nil
 }
 
-// withheld returns the keys of the commands that were left to the next history. It is for a moment
-// without an activity under way, in which nothing is being evaluated.
+// withheld returns the keys of the commands that were left to the next history.
 func (m *mapRun) withheld() (keys []string) {
 	for _, key := range m.keys {
 		left := false
@@ -478,7 +479,7 @@ func (m *mapRun) withheld() (keys []string) {
 		case stepmachine.AskApproval:
 			left = m.asks[key] == nil
 		case stepmachine.Evaluate:
-			left = true
+			left = !m.evaluations[key]
 		}
 		if left {
 			keys = append(keys, key)
