@@ -114,7 +114,7 @@ func (m *Maps) StopCallOfMap(ctx context.Context, in flow.MapCallRef) (flow.MapC
 func (m *Maps) EvaluateInMap(ctx context.Context, in flow.MapEvaluation) (flow.MapEvaluated, error) {
 	out, err := m.steps.Evaluate(ctx, in)
 	if busy, is := errors.AsType[*expression.BusyError](err); is {
-		return flow.MapEvaluated{Private: flow.IsPrivate(), Later: busy.After}, nil
+		return flow.MapEvaluated{Private: flow.IsPrivate(), Later: busy.Line()}, nil
 	}
 	return flow.MapEvaluated{Private: flow.IsPrivate(), Evaluated: out}, applicationError(err)
 }

@@ -147,7 +147,7 @@ func TestMapStepThatWaitsForItsProviderHasNoTurn(t *testing.T) {
 type tooMuch struct{ activities.MapSteps }
 
 func (tooMuch) Evaluate(context.Context, flow.MapEvaluation) (stepmachine.Evaluated, error) {
-	return stepmachine.Evaluated{}, fmt.Errorf("evaluate: %w", &expression.BusyError{After: time.Minute, Reason: turns.ErrCrowded})
+	return stepmachine.Evaluated{}, fmt.Errorf("evaluate: %w", &expression.BusyError{Reason: turns.ErrCrowded, Line: func() time.Duration { return time.Minute }})
 }
 
 // A fault would be repeated at once, by each of many executions.

@@ -3,6 +3,7 @@ package jqchild
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -98,7 +99,10 @@ func (c *child) ask(ctx context.Context, question []byte, clock clock) (response
 		case <-ctx.Done():
 			return response{}, fmt.Errorf("jqchild: %w", context.Cause(ctx))
 		case <-timer.C:
-			left := clock.left()
+			left, starved := clock.left()
+			if starved {
+				return response{}, errStarved
+			}
 			if left <= 0 {
 				return response{}, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expression takes longer than %s", clock.most.Round(time.Millisecond))}
 			}
@@ -143,12 +147,18 @@ func (k clock) spent() time.Duration {
 	return now - k.used
 }
 
+// errStarved is why an expression was not evaluated: the processor had no time for the child.
+var errStarved = errors.New("jqchild: the processor had too little time for the expression")
+
 // left returns how much time the question has. Where the system tells, only the time counts in
-// which the processor worked on it: a busy machine does not make an expression fail.
-func (k clock) left() time.Duration {
+// which the processor worked on it: a busy machine does not make an expression fail. starved: the
+// processor has worked on it for less, but it has lasted for too long.
+func (k clock) left() (left time.Duration, starved bool) {
 	now, known := used(k.child.process.Process.Pid)
 	if !known {
-		return k.most - time.Since(k.began)
+		return k.most - time.Since(k.began), false
 	}
-	return min(max(patience*k.most, leastPatience)-time.Since(k.began), k.most-(now-k.used))
+	left = k.most - (now - k.used)
+	lasts := max(patience*k.most, leastPatience) - time.Since(k.began)
+	return min(lasts, left), lasts <= 0 && left > 0
 }

@@ -24,8 +24,8 @@ const Subcommand = "evaluate-expressions"
 const Memory = 256 << 20
 
 // Time is how long one evaluation may take. Only the time of the processor counts, so that a
-// busy machine makes no expression fail; but a child that gets none of it ends after patience
-// times as long.
+// busy machine makes no expression fail: a child that gets too little of it ends after patience
+// times as long, and the expression was not evaluated.
 const (
 	Time     = 2 * time.Second
 	patience = 5
@@ -64,6 +64,7 @@ type Config struct {
 // Bounds of those who wait for a child.
 const (
 	waitForTurn = 30 * time.Second
+	waitBriefly = 5 * time.Second
 	waitersEach = 64
 	waitersMost = 1024
 )
@@ -120,7 +121,13 @@ func (p *Pool) Close() {
 // For returns the sandbox of one party, a tenant, for one value. Parties get children in turn, so
 // that the costly expressions of one do not delay the others.
 func (p *Pool) For(party string) expression.Sandbox {
-	return &sandbox{pool: p, party: party, left: together * p.time}
+	return &sandbox{pool: p, party: party, left: together * p.time, wait: p.wait}
+}
+
+// Briefly is For a caller that keeps a place of others while it waits for a child, so that it waits for
+// 5 s at most.
+func (p *Pool) Briefly(party string) expression.Sandbox {
+	return &sandbox{pool: p, party: party, left: together * p.time, wait: min(p.wait, waitBriefly)}
 }
 
 // sandbox is used by one caller at a time.
@@ -128,11 +135,13 @@ type sandbox struct {
 	pool  *Pool
 	party string
 	left  time.Duration // for all that is still evaluated
+	wait  time.Duration // for a child
 }
 
 // Run implements expression.Sandbox. A child that dies over an expression is a *Failure with
 // CodeLimit, and so is an expression for which those before it leave no time. A *expression.BusyError
-// with an error of turns comes where all children are busy for too long.
+// comes where all children are busy for too long, with an error of turns, and where the processor is, so
+// that the child did not get its time.
 func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots) ([]json.RawMessage, error) {
 	question, err := json.Marshal(request{source, roots})
 	if err != nil {
@@ -144,12 +153,9 @@ func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots
 	if s.left <= 0 {
 		return nil, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expressions of one value take longer than %s together", together*s.pool.time)}
 	}
-	free, err := s.pool.turns.Take(ctx, s.party)
-	switch {
-	case errors.Is(err, turns.ErrCrowded), errors.Is(err, turns.ErrBusy):
-		return nil, &expression.BusyError{After: s.pool.crowds.join(s.party, s.pool.share, s.pool.wait), Reason: fmt.Errorf("jqchild: %w", err)}
-	case err != nil:
-		return nil, fmt.Errorf("jqchild: %w", err)
+	free, err := s.turn(ctx)
+	if err != nil {
+		return nil, err
 	}
 	defer free()
 	began := time.Now()
@@ -163,10 +169,33 @@ func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots
 	s.left -= clock.spent()
 	if err != nil {
 		c.end()
+		if errors.Is(err, errStarved) {
+			err = s.busy(err)
+		}
 		return nil, err
 	}
 	s.pool.give(c)
 	return answer.results()
+}
+
+// turn waits for a child that the party may have.
+func (s *sandbox) turn(ctx context.Context) (free func(), err error) {
+	waiting, stop := context.WithTimeout(ctx, s.wait)
+	defer stop()
+	free, err = s.pool.turns.Take(waiting, s.party)
+	switch {
+	case err == nil:
+		return free, nil
+	case errors.Is(err, turns.ErrCrowded), errors.Is(err, turns.ErrBusy):
+		return nil, s.busy(fmt.Errorf("jqchild: %w", err))
+	case ctx.Err() == nil && waiting.Err() != nil:
+		return nil, s.busy(fmt.Errorf("jqchild: %w", turns.ErrBusy))
+	}
+	return nil, fmt.Errorf("jqchild: %w", err)
+}
+
+func (s *sandbox) busy(why error) error {
+	return &expression.BusyError{Reason: why, Line: func() time.Duration { return s.pool.crowds.join(s.party, s.pool.share, s.wait) }}
 }
 
 // take returns an idle child that lives, or a new one.

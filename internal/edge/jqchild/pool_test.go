@@ -291,7 +291,7 @@ func TestCrowdedPoolSaysWhenToAskAgain(t *testing.T) {
 	for range most {
 		busy, is := errors.AsType[*expression.BusyError](<-crowded)
 		require.True(t, is)
-		require.GreaterOrEqual(t, busy.After, time.Second)
+		require.GreaterOrEqual(t, busy.Line(), time.Second)
 		require.ErrorIs(t, busy, turns.ErrCrowded)
 	}
 }

@@ -1,12 +1,15 @@
 package jqchild_test
 
 import (
+	"errors"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/edge/jqchild"
+	"agentruntime/internal/kernel/expression"
 )
 
 // Children leave the processor to those who answer callers, where no caller waits for them.
@@ -26,4 +29,20 @@ func TestChildrenAreNiceWhereTheyAreToBe(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, raised, "the system call counts from 20 down")
 	}
+}
+
+// An expression that the processor has no time for was not evaluated. It is not wrong.
+func TestExpressionWithoutTheProcessorIsNotWrong(t *testing.T) {
+	t.Parallel()
+	p := hasty(t, 1, 100*time.Millisecond)
+	_, err := run(t, p, `1`)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(p.Idle()[0], syscall.SIGSTOP))
+	_, err = run(t, p, `1`)
+	busy, is := errors.AsType[*expression.BusyError](err)
+	require.True(t, is, "%v", err)
+	require.GreaterOrEqual(t, busy.Line(), time.Second)
+	got, err := run(t, p, `1`)
+	require.NoError(t, err, "another child evaluates it")
+	require.Equal(t, "1", string(got[0]))
 }

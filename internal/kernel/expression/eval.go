@@ -51,16 +51,17 @@ func failuref(code, format string, args ...any) *Failure {
 // Sandbox evaluates an expression where it can do no harm: with a bound on memory and time,
 // apart from this process. It returns the results, at most two of them, or a *Failure. Any
 // other error means that the sandbox itself has failed, and that a repeat may succeed. A *BusyError says
-// when.
+// that it was only busy.
 type Sandbox interface {
 	Run(ctx context.Context, source string, roots Roots) ([]json.RawMessage, error)
 }
 
-// BusyError says that too much of the same party waits for the sandbox already.
+// BusyError says that an expression was not evaluated, because the sandbox has too much to do.
 type BusyError struct {
-	// After is how long the caller should wait before it asks again. It grows with what is waited for.
-	After  time.Duration
 	Reason error
+	// Line puts the caller into the line of its party, and returns after how long it may ask again. That
+	// grows with each in the line, so who will not ask again does not call it.
+	Line func() time.Duration
 }
 
 // Error implements error.

@@ -82,6 +82,8 @@ type Keys interface {
 type Sandbox interface {
 	// For returns the part of one party, so that none takes all.
 	For(party string) expression.Sandbox
+	// Briefly is For one that does not wait for long: then its *expression.BusyError comes.
+	Briefly(party string) expression.Sandbox
 }
 
 // Config has the times of the service; zero values take the defaults.

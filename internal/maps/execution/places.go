@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -29,6 +30,10 @@ const (
 	keysAtATime   = 1000                              // of which a pass looks whether a place is free
 )
 
+// keyAgain is after how long a trigger may be repeated whose key was not evaluated, because the tenant has
+// too many expressions evaluated. It is no place in a line: who was refused may not come again.
+const keyAgain = 5 * time.Second
+
 // place is the place that an execution asks for: of the concurrency key that its definition has.
 type place struct {
 	*mapdef.Concurrency
@@ -45,7 +50,7 @@ func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payl
 	if c == nil {
 		return nil, nil //nolint:nilnil // no place is a value here
 	}
-	text, err := c.Key.Text(ctx, s.d.Sandbox.For(about.TenantID.String()), expression.Roots{TriggerData: payload, Context: mustJSON(contextOf(about))})
+	text, err := c.Key.Text(ctx, s.d.Sandbox.Briefly(about.TenantID.String()), expression.Roots{TriggerData: payload, Context: mustJSON(contextOf(about))})
 	if err == nil && text == "" {
 		err = &expression.Failure{Code: expression.CodeResult, Detail: "it is null or empty, so all such executions would have one key"}
 	}
@@ -55,9 +60,9 @@ func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payl
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if busy, crowded := errors.AsType[*expression.BusyError](err); crowded {
+	if _, busy := errors.AsType[*expression.BusyError](err); busy {
 		f := fault.New(fault.CodeServiceUnavailable, "Too many expressions of your Maps are being evaluated. Repeat the trigger later.").Because(err)
-		f.Retryable, f.RetryAfter = true, busy.After
+		f.Retryable, f.RetryAfter = true, keyAgain
 		return nil, f
 	}
 	if failure, failed := errors.AsType[*expression.Failure](err); failed {

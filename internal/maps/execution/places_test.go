@@ -272,7 +272,7 @@ func TestNameIsKeptWhereAnotherMapHadAnEffect(t *testing.T) {
 type crowdedSandbox struct{}
 
 func (crowdedSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
-	return nil, &expression.BusyError{After: time.Minute, Reason: turns.ErrCrowded}
+	return nil, &expression.BusyError{Reason: turns.ErrCrowded, Line: func() time.Duration { panic("who may not come again stands in no line") }}
 }
 
 // The payload is not wrong where the key could not be evaluated yet, so a step that starts the Map goes on
@@ -284,6 +284,6 @@ func TestConcurrencyKeyThatWaitsForTheSandboxIsNoFaultOfThePayload(t *testing.T)
 	r.maps.program = r.program(`{"schema_version":"1","name":"M","concurrency":{"key":"${[trigger_data.key] | map(.) | first}","limit":1},"steps":[]}`)
 	_, err := r.tryTrigger("k", "s")
 	require.Equal(t, fault.CodeServiceUnavailable, fault.As(err).Code)
-	require.Equal(t, time.Minute, fault.As(err).RetryAfter)
+	require.Equal(t, 5*time.Second, fault.As(err).RetryAfter)
 	require.Equal(t, 0, r.number("SELECT count(*) FROM map_executions"))
 }

@@ -234,7 +234,7 @@ func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value,
 }
 
 // Evaluate evaluates an expression of a step that the workflow does not: one that reads stored
-// values, or may take much time or memory. A *expression.BusyError says when to ask again.
+// values, or may take much time or memory. A *expression.BusyError comes where it finds no child soon.
 func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error) {
 	ask := in.Ask
 	e, err := s.head(ctx, in.MapRef)
@@ -250,7 +250,7 @@ func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmach
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}
-	out, err := v.Program.Evaluate(ctx, s.d.Sandbox.For(e.TenantID.String()), ask, l.load)
+	out, err := v.Program.Evaluate(ctx, s.d.Sandbox.Briefly(e.TenantID.String()), ask, l.load)
 	if err != nil || len(out.Value.JSON) <= stepmachine.MaxInline {
 		return out, err
 	}

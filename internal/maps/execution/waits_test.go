@@ -179,6 +179,8 @@ func (nothing) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]fau
 
 func (n nothing) For(string) expression.Sandbox { return n.sandbox }
 
+func (n nothing) Briefly(string) expression.Sandbox { return n.sandbox }
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, db: testkit.Database(t), tenant: uuid.New(), engine: &engine{}, maps: &definitions{}, results: nothing{}}

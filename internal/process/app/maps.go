@@ -27,7 +27,7 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 	if err != nil {
 		return err
 	}
-	if a.sandbox, err = jqchild.New(jqchild.Config{Children: expressionChildren, Wait: expressionWait, Nice: true}); err != nil {
+	if a.sandbox, err = jqchild.New(jqchild.Config{Children: expressionChildren, Nice: true}); err != nil {
 		return err
 	}
 	a.onClose(a.sandbox.Close)
@@ -57,10 +57,6 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 // expressionChildren is how many expressions of Maps a process evaluates at once, each in a child
 // with a bound on its memory.
 const expressionChildren = 4
-
-// expressionWait is how long an expression waits for a child in the worker, where it keeps a place of
-// others. Then its workflow keeps it.
-const expressionWait = 5 * time.Second
 
 // results reads the results of the runs of steps.
 type results struct{ runs *run.Service }
