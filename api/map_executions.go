@@ -140,8 +140,11 @@ func mapFailed(out mapruns.Outcome) error {
 	if e.Status == stepmachine.StatusCancelled {
 		f.Message = "The execution of the Map was cancelled."
 	}
-	if u := e.Undoing; e.Status == stepmachine.StatusFailed && u.Undone+u.NotUndone == 0 {
-		f.Message += fmt.Sprintf(" Read it at %[1]s. A person may have it go on from the step that failed: POST %[1]s/retry.", executionPath(e.ExecutionID))
+	if e.Status == stepmachine.StatusFailed {
+		f.Message += fmt.Sprintf(" Read it at %s.", executionPath(e.ExecutionID))
+	}
+	if u := e.Undoing; e.KeepsState && u.Undone+u.NotUndone == 0 {
+		f.Message += fmt.Sprintf(" A person may have it go on from the step that failed: POST %s/retry.", executionPath(e.ExecutionID))
 	}
 	if u := e.Undoing; u.NotUndone > 0 {
 		f.Message += fmt.Sprintf(" Of its steps %d could not be undone: compensation of the execution says which.", u.NotUndone)

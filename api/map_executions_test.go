@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,24 @@ func TestMapFailedSaysWhatItsAuthorHasWritten(t *testing.T) {
 	} {
 		err := mapFailed(mapruns.Outcome{Execution: mapruns.Execution{ID: uuid.New(), Status: stepmachine.StatusFailed, Error: &c.failed}})
 		require.Equal(t, []fault.Detail{{Path: "/steps/0", Rule: "NO", Message: c.want}}, fault.As(err).Details, name)
+	}
+}
+
+// Who is told of a retry that would be refused looks for what they did wrong.
+func TestMapFailedNamesTheRetryWhereItGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		execution mapruns.Execution
+		goesOn    bool
+	}{
+		"its state is kept": {mapruns.Execution{Status: stepmachine.StatusFailed, KeepsState: true}, true},
+		"it is too large":   {mapruns.Execution{Status: stepmachine.StatusFailed}, false},
+		"steps were undone": {mapruns.Execution{Status: stepmachine.StatusFailed, KeepsState: true, Undoing: mapruns.Undoing{Undone: 1}}, false},
+		"it is cancelled":   {mapruns.Execution{Status: stepmachine.StatusCancelled}, false},
+	} {
+		c.execution.ID, c.execution.ExecutionID = uuid.New(), "exec_1"
+		message := fault.As(mapFailed(mapruns.Outcome{Execution: c.execution})).Message
+		require.Equal(t, c.goesOn, strings.Contains(message, "POST /v1/executions/exec_1/retry"), "%s: %s", name, message)
 	}
 }
 

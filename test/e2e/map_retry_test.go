@@ -23,7 +23,9 @@ const failing = `[
 func failed(t *testing.T, tenant *rig.Tenant, trigger string, body map[string]any) string {
 	t.Helper()
 	e := requireCode(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusUnprocessableEntity, "MAP_FAILED")
-	return "/v1/executions/" + e.Error.ExecutionID
+	path := "/v1/executions/" + e.Error.ExecutionID
+	require.Contains(t, e.Error.Message, path+"/retry")
+	return path
 }
 
 func TestFailedMapGoesOnFromItsFailedStep(t *testing.T) {

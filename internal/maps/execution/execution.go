@@ -234,7 +234,9 @@ type Execution struct {
 	// ErrorLeftOut: it has an error, which is too long for a list.
 	ErrorLeftOut bool
 	// Undoing is what came of undoing the steps.
-	Undoing    Undoing
+	Undoing Undoing
+	// KeepsState: it has failed, and its state is kept, from which a retry goes on.
+	KeepsState bool
 	BegunAt    *time.Time
 	UpdatedAt  time.Time
 	FinishedAt *time.Time
@@ -331,7 +333,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Step: db.Text(r.Step), Depth: r.Depth, RequestID: r.RequestID, SourceAddr: r.SourceAddr, WorkflowID: r.WorkflowID,
 		Status: stepmachine.Status(r.Status), WaitingFor: r.WaitingFor, WantsCancel: r.WantsCancel, WantsPause: r.WantsPause,
 		Actions: r.Actions, Tokens: r.TokensUsed, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
-		Awaited: r.Awaited, Wrote: r.Wrote,
+		Awaited: r.Awaited, Wrote: r.Wrote, KeepsState: r.State != nil,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 		changesOf: r.ChangesOf, changesAt: r.ChangesAt, changesPath: r.ChangesPath,
 		Tainted: r.Tainted, callerWorkflow: db.Text(r.CallerWorkflow), revision: r.Revision,

@@ -42,16 +42,17 @@ type place struct {
 	key           []byte
 }
 
-// placeOf returns the place that an execution needs; nil where its definition has no concurrency.
+// placeOf returns the place that an execution needs; nil where its definition has no concurrency. again: it
+// had one before, maybe when empty keys were taken.
 // The fault INVALID_ARGS says why the key has no value. It is SERVICE_UNAVAILABLE where the tenant has too
 // many expressions evaluated at the moment.
-func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payload []byte, about Execution) (*place, error) {
+func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payload []byte, about Execution, again bool) (*place, error) {
 	c := v.Program.Definition().Concurrency
 	if c == nil {
 		return nil, nil //nolint:nilnil // no place is a value here
 	}
 	text, err := c.Key.Text(ctx, s.d.Sandbox.Briefly(about.TenantID.String()), expression.Roots{TriggerData: payload, Context: mustJSON(contextOf(about))})
-	if err == nil && text == "" {
+	if err == nil && text == "" && !again {
 		err = &expression.Failure{Code: expression.CodeResult, Detail: "it is null or empty, so all such executions would have one key"}
 	}
 	if err == nil && len(text) > keyMost {

@@ -287,3 +287,25 @@ func TestConcurrencyKeyThatWaitsForTheSandboxIsNoFaultOfThePayload(t *testing.T)
 	require.Equal(t, 5*time.Second, fault.As(err).RetryAfter)
 	require.Equal(t, 0, r.number("SELECT count(*) FROM map_executions"))
 }
+
+// An execution from before empty keys were refused goes on: nobody can give it another payload.
+func TestRetryTakesAnEmptyConcurrencyKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	reads := func(member string) *stepmachine.Program {
+		return r.program(`{"schema_version":"1","name":"M","concurrency":{"key":"${trigger_data.` + member + `}","limit":1},"steps":[{"id":"no","type":"raise","error":{"code":"NO"}}]}`)
+	}
+	r.maps.program = reads("key")
+	begun := r.trigger("k")
+	_, x, commands := r.begins(machines.All(), begun.Ref())
+	r.finishes(begun.Ref(), x, commands)
+	r.maps.program = reads("another")
+	_, err := r.tryTrigger("k", "s")
+	require.Equal(t, fault.CodeInvalidArgs, fault.As(err).Code)
+	user := actor.Actor{Kind: actor.User, ID: uuid.New(), TenantID: r.tenant}
+	failed, err := r.Get(t.Context(), user, begun.ExecutionID)
+	require.NoError(t, err)
+	require.True(t, failed.KeepsState)
+	_, err = r.Retry(t.Context(), user, failed, execution.Retry{})
+	require.NoError(t, err)
+}

@@ -124,7 +124,7 @@ func (s *Service) placeAgain(ctx context.Context, key *datakey.Key, e Execution)
 	if err != nil {
 		return nil, fmt.Errorf("execution: payload of %s: %w", e.ID, err)
 	}
-	return s.placeOf(ctx, key, v, payload, e)
+	return s.placeOf(ctx, key, v, payload, e, true)
 }
 
 // again returns the event that takes the execution up again. It completes the edits with what their

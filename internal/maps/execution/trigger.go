@@ -304,7 +304,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	}
 	var asked *place
 	if refused == nil {
-		asked, err = s.placeOf(ctx, key, v, req.Payload, claimedAs)
+		asked, err = s.placeOf(ctx, key, v, req.Payload, claimedAs, false)
 		if refused = err; err != nil && (fault.As(err) == nil || len(params.Keys) == 0) {
 			return Execution{}, false, err
 		}

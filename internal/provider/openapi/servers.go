@@ -137,7 +137,7 @@ func (s *servers) note(list []any) {
 		if !s.im.doc.spend(1 + len(name)/8 + len(variables)) {
 			return
 		}
-		s.seen["url "+name] = true
+		s.seen["url "+name], s.seen["url "+shownURL(name)] = true, true
 		for variable := range variables {
 			s.seen["variable "+variable] = true
 		}
@@ -159,9 +159,12 @@ func (s *servers) resolve(entry any) (string, error) {
 	if len(name) > maxServerURL {
 		return "", reason("its URL is too long")
 	}
-	for _, choice := range s.im.in.Servers {
-		if choice.URL == name {
-			return cleanBase(choice.BaseURL)
+	// As the document writes it, or as the report shows it.
+	for _, written := range []string{name, shownURL(name)} {
+		for _, choice := range s.im.in.Servers {
+			if choice.URL == written {
+				return cleanBase(choice.BaseURL)
+			}
 		}
 	}
 	raw, err := s.fill(name, field(server, "variables"))

@@ -154,3 +154,17 @@ func TestImportReportsServersWithoutUserQueryAndFragment(t *testing.T) {
 	}
 	require.Equal(t, []string{"https://shop.example/v1", "https://a.example/v1", "/b", "https://c.example", "https://d.example/v2"}, urls)
 }
+
+// Who writes a server's URL as the report has it means that server.
+func TestImportTakesServersByTheURLOfTheReport(t *testing.T) {
+	t.Parallel()
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: []byte(`{"openapi":"3.1.0","info":{"title":"Shop"},
+		"servers":[{"url":"https://shop.example/v1"},{"url":"https://a.example/v1?key=hush"}],"paths":{"/x":{"get":{"operationId":"x","servers":[{"url":"https://a.example/v1?key=hush"}]}}}}`),
+		Servers: []verb.ServerChoice{{URL: "https://a.example/v1", BaseURL: "https://b.example/v1"}}})
+	require.NoError(t, err)
+	var bases []string
+	for _, server := range im.Listed {
+		bases = append(bases, server.BaseURL)
+	}
+	require.Contains(t, bases, "https://b.example/v1")
+}
