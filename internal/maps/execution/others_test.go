@@ -62,7 +62,7 @@ func TestAttemptOfAStepStartsOneOtherMap(t *testing.T) {
 	require.Equal(t, 1, r.number("SELECT count(*) FROM map_steps s JOIN map_executions e ON e.execution_id = s.run_id"))
 }
 
-// A start holds its connection, and the turn of a concurrency key, until it is committed. Where each waited
+// A start keeps its connection, and the turn of a concurrency key, until it is committed. Where each waited
 // for a second connection meanwhile, all would wait for each other.
 func TestStartOfAnotherMapTakesOneConnection(t *testing.T) {
 	t.Parallel()

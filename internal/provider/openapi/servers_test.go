@@ -141,7 +141,7 @@ func TestServerWhoseVariablesMakeItTooLongIsRefused(t *testing.T) {
 	require.Less(t, len(err.Error()), 1000)
 }
 
-// A server's URL may hold a secret in each of the parts that name no place.
+// A server's URL may have a secret in each of the parts that name no place.
 func TestImportReportsServersWithoutUserQueryAndFragment(t *testing.T) {
 	t.Parallel()
 	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: []byte(`{"openapi":"3.1.0","info":{"title":"Shop"},
@@ -158,9 +158,11 @@ func TestImportReportsServersWithoutUserQueryAndFragment(t *testing.T) {
 // Who writes a server's URL as the report has it means that server.
 func TestImportTakesServersByTheURLOfTheReport(t *testing.T) {
 	t.Parallel()
-	im, err := openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", Document: []byte(`{"openapi":"3.1.0","info":{"title":"Shop"},
+	im, err := openapi.Import(t.Context(), openapi.ImportInput{
+		Slug: "shop", Document: []byte(`{"openapi":"3.1.0","info":{"title":"Shop"},
 		"servers":[{"url":"https://shop.example/v1"},{"url":"https://a.example/v1?key=hush"}],"paths":{"/x":{"get":{"operationId":"x","servers":[{"url":"https://a.example/v1?key=hush"}]}}}}`),
-		Servers: []verb.ServerChoice{{URL: "https://a.example/v1", BaseURL: "https://b.example/v1"}}})
+		Servers: []verb.ServerChoice{{URL: "https://a.example/v1", BaseURL: "https://b.example/v1"}},
+	})
 	require.NoError(t, err)
 	var bases []string
 	for _, server := range im.Listed {

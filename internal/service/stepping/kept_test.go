@@ -68,6 +68,8 @@ func (*stubs) Check(context.Context, uuid.UUID, string, json.RawMessage) ([]faul
 
 func (s *stubs) For(string) expression.Sandbox { return s }
 
+func (s *stubs) Briefly(string) expression.Sandbox { return s }
+
 func (s *stubs) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
 	if s.faults--; s.faults >= 0 {
 		return nil, errors.New("no child can be started")
