@@ -43,9 +43,8 @@ type place struct {
 }
 
 // placeOf returns the place that an execution needs; nil where its definition has no concurrency. again: it
-// had one before, maybe when empty keys were taken.
-// The fault INVALID_ARGS says why the key has no value. It is SERVICE_UNAVAILABLE where the tenant has too
-// many expressions evaluated at the moment.
+// had one before, maybe when empty keys were taken. The fault INVALID_ARGS says why the key has no value. It
+// is SERVICE_UNAVAILABLE where the tenant has too many expressions evaluated at the moment.
 func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payload []byte, about Execution, again bool) (*place, error) {
 	c := v.Program.Definition().Concurrency
 	if c == nil {

@@ -230,7 +230,7 @@ func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flo
 			})
 		case stepmachine.Escalate:
 			text := json.RawMessage(mustJSON(c.Reason))
-			texts = append(texts, &text)
+			texts, bytes = append(texts, &text), bytes+len(text)
 			queues = append(queues, func(b *db.Batch) {
 				var reason string
 				_ = json.Unmarshal(text, &reason) // a hidden text is a text
