@@ -25,18 +25,15 @@ func runMap(ctx workflow.Context, in flow.MapInput, known stepmachine.Machines) 
 		in: in, machines: known, calls: map[string]*mapCall{}, models: map[string]*mapModel{},
 		timers: map[string]workflow.CancelFunc{}, evaluations: map[string]bool{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
 	}
-	// A cancel in the Temporal UI is one more event: the execution undoes what it has done.
-	cancelled := ctx.Done()
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		cancelled.Receive(ctx, nil)
-		m.tell(stepmachine.CancelRequested{})
-	})
+	m.cancels = ctx.Done()
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if err := m.listen(ctx); err != nil {
+	// The update of a split-lane start.
+	if err := workflow.SetUpdateHandler(ctx, flow.UpdateAdmit, func(workflow.Context) error { return nil }); err != nil {
 		return flow.MapResult{}, err
 	}
 	over, err := m.begin(ctx)
 	for err == nil && !over && m.finish == nil && !m.over {
+		m.hear()
 		if m.mayContinue(ctx) {
 			err = m.continueAsNew(ctx)
 			continue
@@ -60,6 +57,11 @@ type mapRun struct {
 	// machine is the execution on the machine of its version.
 	machine stepmachine.Execution
 	parent  string
+
+	// ears are the signals that the loop listens to. cancels is closed when the workflow is cancelled; nil
+	// once the machine was told. See map_hear.go.
+	ears    []heard
+	cancels workflow.ReceiveChannel
 
 	// queue has what has happened and the machine does not know yet; nudged: rows have news.
 	// nudges counts how often they had.
@@ -127,6 +129,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 		return true, err
 	}
 	m.parent, m.seq, m.paces, m.tainted = begun.Parent, begun.Seq, begun.Paces || m.in.Paces, begun.Tainted
+	m.listen(ctx, begun.Hears)
 	machine := machineOf(m.machines, begun.Machine)
 	program, err := compile(begun.Definition)
 	if err != nil {
@@ -181,10 +184,11 @@ func (m *mapRun) step(ctx workflow.Context) error {
 		return m.show(ctx)
 	}
 	// A call that waits for people for weeks makes a history long, and no event.
-	due := func() bool { return len(m.queue) > 0 || m.nudged || writes() || m.mayContinue(ctx) }
+	due := func() bool { return len(m.queue) > 0 || m.nudged || m.unheard() || writes() || m.mayContinue(ctx) }
 	if err := workflow.Await(ctx, due); err != nil {
 		return err
 	}
+	m.hear()
 	if m.nudged && len(m.queue) < mostQueued {
 		m.nudged = false
 		return m.look(ctx)
@@ -390,7 +394,7 @@ func (m *mapRun) isLong(ctx workflow.Context) bool {
 // mayContinue reports whether a new history should begin, and nothing is under way that it would
 // lose.
 func (m *mapRun) mayContinue(ctx workflow.Context) bool {
-	return m.busy == 0 && len(m.queue) == 0 && !m.nudged && m.isLong(ctx) && !m.wakes() && workflow.AllHandlersFinished(ctx)
+	return m.busy == 0 && len(m.queue) == 0 && !m.nudged && !m.unheard() && m.isLong(ctx) && !m.wakes() && workflow.AllHandlersFinished(ctx)
 }
 
 // wakes reports whether a call was told to stop, or that there is news, and has not looked yet.
@@ -520,39 +524,4 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 		return result, err
 	}
 	return result, signalParent(ctx, m.parent, flow.SignalMapEnded, m.in.ID)
-}
-
-// listen registers what comes from outside: the update of a split-lane start, and signals. A signal
-// only says that rows have news, so many are one reason to look.
-func (m *mapRun) listen(ctx workflow.Context) error {
-	wakes := map[string]func(){
-		flow.SignalRecheck:  m.nudge,
-		flow.SignalRunEnded: m.wakeCalls,
-		flow.SignalMapEnded: m.wakeCalls,
-	}
-	for _, signal := range []string{flow.SignalRecheck, flow.SignalRunEnded, flow.SignalMapEnded} {
-		news, wake := workflow.GetSignalChannel(ctx, signal), wakes[signal]
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			for news.Receive(ctx, nil) {
-				drain(news)
-				wake()
-			}
-		})
-	}
-	return workflow.SetUpdateHandler(ctx, flow.UpdateAdmit, func(workflow.Context) error { return nil })
-}
-
-// nudge notes that rows have news.
-func (m *mapRun) nudge() {
-	m.nudged = true
-	m.nudges++
-}
-
-// wakeCalls has all calls that wait look at their rows.
-func (m *mapRun) wakeCalls() {
-	for _, key := range m.keys {
-		if call := m.calls[key]; call != nil {
-			call.awake = true
-		}
-	}
 }

@@ -167,6 +167,7 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 	local := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	local(string(flow.BeginMap), func(context.Context, flow.MapRef) (flow.MapBegun, error) {
 		return flow.MapBegun{
+			Hears:   true,
 			Machine: w.machine, Definition: w.def.Source(), State: w.state, Again: w.again,
 			Beginning: stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))},
 		}, w.fault("begin")

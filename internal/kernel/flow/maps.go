@@ -151,6 +151,8 @@ type MapBegun struct {
 	// Paces: this history ends a workflow task that lasts. The worker that begins a history says so.
 	// Histories from before do not.
 	Paces bool `json:"paces,omitempty"`
+	// Hears: the loop of this history's workflow hears signals itself. The worker says so, as for Paces.
+	Hears bool `json:"hears,omitempty"`
 }
 
 // MapWrites is what steps have done since the last write. It is the input of activities only, so

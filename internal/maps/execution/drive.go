@@ -104,7 +104,7 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: e.DryRun,
 		Revision: stepmachine.Revision,
 	}
-	begun.Paces, begun.Tainted = true, e.Tainted
+	begun.Paces, begun.Hears, begun.Tainted = true, true, e.Tainted
 	if err := goOn(key, row, &begun); err != nil {
 		return begun, err
 	}
