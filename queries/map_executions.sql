@@ -104,6 +104,11 @@ UPDATE map_steps s SET run_id = NULL
  WHERE s.tenant_id = @tenant_id AND s.execution = @execution AND s.path = @path AND s.attempts = @attempts
    AND NOT EXISTS (SELECT FROM run_keys k WHERE k.tenant_id = s.tenant_id AND k.key = s.run_id);
 
+-- name: NameRunOfMapStep :exec
+-- The run that the call of a step has found, where its row may have the name of none.
+UPDATE map_steps SET run_id = @run::text
+ WHERE tenant_id = @tenant_id AND execution = @execution AND path = @path AND attempts = @attempts;
+
 -- name: WriteMapValue :exec
 INSERT INTO map_values (tenant_id, execution, name, body) VALUES (@tenant_id, @execution, @name, @body)
 ON CONFLICT (tenant_id, execution, name) DO UPDATE SET body = excluded.body;

@@ -25,6 +25,8 @@ type mapCall struct {
 	// nil where nobody wants to know.
 	held   bool
 	onHold func(since time.Time)
+	// keptSince is when the first of the records was given to an activity that the call may write.
+	keptSince time.Time
 	// cancel ends the activity that is under way; nil where it is not to be ended.
 	cancel workflow.CancelFunc
 }
@@ -45,6 +47,7 @@ func (c *mapCall) stop() {
 func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, event func(stepmachine.CallEnd) stepmachine.Event) {
 	c := &mapCall{m: m, key: key, ref: in.Call.Ref, seq: in.Compensates}
 	m.calls[c.key] = c
+	in.Later, c.keptSince = m.mayKeep(ctx)
 	in.MapWrites, in.Workflow, in.Tainted = m.takeWrites(ctx), workflow.GetInfo(ctx).WorkflowExecution.ID, m.tainted
 	m.busy++ // by the first activity of the call
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -79,6 +82,9 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 		at, err = callFromMap(ctx, in)
 		return err
 	})
+	if at.Unwritten {
+		c.m.keepWrites(in.MapWrites, c.ref, at.Run.RunID, c.keptSince)
+	}
 	c.m.busy--
 	c.undoes = at.Undoes
 	waits, off := false, false

@@ -84,7 +84,11 @@ type mapRun struct {
 	// written is what was not yet given to an activity that writes it, seq the number of the next.
 	written []stepmachine.Command
 	seq     int
-	shown   flow.MapShow
+	// kept says of the first of written what an activity knew that has not written them, keptSince when the
+	// first of these was given to one. See map_kept.go.
+	kept      []flow.MapKept
+	keptSince time.Time
+	shown     flow.MapShow
 	// waits were not yet written. places is how far the events are read that each asks for; looked
 	// and counted are about signals.
 	waits []stepmachine.Command
@@ -378,9 +382,9 @@ const (
 // takeWrites returns what was not written, for an activity that writes it.
 func (m *mapRun) takeWrites(ctx workflow.Context) flow.MapWrites {
 	m.seq = max(m.seq, int(min(int64(workflow.Now(ctx).Sub(m.in.TriggeredAt())/perRecord), mostByTime)))
-	w := flow.MapWrites{MapRef: m.in.MapRef, Seq: m.seq, Commands: m.written}
-	m.seq += len(m.written)
-	m.written = nil
+	w := flow.MapWrites{MapRef: m.in.MapRef, Seq: m.seq, Commands: m.written, Kept: m.kept}
+	m.seq = w.Last()
+	m.written, m.kept, m.keptSince = nil, nil, time.Time{}
 	return w
 }
 

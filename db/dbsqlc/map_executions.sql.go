@@ -786,6 +786,31 @@ func (q *Queries) MapsOfCustomer(ctx context.Context, db DBTX, arg MapsOfCustome
 	return items, nil
 }
 
+const NameRunOfMapStep = `-- name: NameRunOfMapStep :exec
+UPDATE map_steps SET run_id = $1::text
+ WHERE tenant_id = $2 AND execution = $3 AND path = $4 AND attempts = $5
+`
+
+type NameRunOfMapStepParams struct {
+	Run       string
+	TenantID  uuid.UUID
+	Execution uuid.UUID
+	Path      string
+	Attempts  int32
+}
+
+// The run that the call of a step has found, where its row may have the name of none.
+func (q *Queries) NameRunOfMapStep(ctx context.Context, db DBTX, arg NameRunOfMapStepParams) error {
+	_, err := db.Exec(ctx, NameRunOfMapStep,
+		arg.Run,
+		arg.TenantID,
+		arg.Execution,
+		arg.Path,
+		arg.Attempts,
+	)
+	return err
+}
+
 const OldMaps = `-- name: OldMaps :many
 SELECT e.tenant_id, e.id FROM map_executions e
  WHERE e.finished_at IS NOT NULL AND e.erased_at IS NULL AND e.finished_at < $1

@@ -159,9 +159,12 @@ type MapBegun struct {
 // no history has it.
 type MapWrites struct {
 	MapRef
-	// Seq is before the number of the first of Commands. A later one about the same thing counts.
+	// Seq is before the number of the first of Commands that has no place in Kept. A later one about the
+	// same thing counts.
 	Seq      int                   `json:"seq"`
 	Commands []stepmachine.Command `json:"-"`
+	// Kept are the first of Commands that an activity had and has not written.
+	Kept []MapKept `json:"-"`
 	// Show, where it is not nil, is what the execution waits for now.
 	Show *MapShow `json:"show,omitempty"`
 	// Waits are AwaitEvent and StopAwaiting, in their order. Since is zero for the trigger.
@@ -169,6 +172,33 @@ type MapWrites struct {
 	// Signals, where it is not nil, is what has become of the signals.
 	Signals *MapSignals `json:"signals,omitempty"`
 }
+
+// MapKept is what an activity knew of a command that it has not written.
+type MapKept struct {
+	// Number is that of the record.
+	Number int
+	// Run is the run that the step of the record makes; the zero id for none.
+	Run uuid.UUID
+}
+
+// Number returns the number of the record of a command.
+func (w MapWrites) Number(command int) int {
+	if command < len(w.Kept) {
+		return w.Kept[command].Number
+	}
+	return w.Seq + command - len(w.Kept) + 1
+}
+
+// Run returns the run that the step of a command makes; the zero id where that is not known.
+func (w MapWrites) Run(command int) uuid.UUID {
+	if command < len(w.Kept) {
+		return w.Kept[command].Run
+	}
+	return uuid.Nil
+}
+
+// Last returns the number of the last record.
+func (w MapWrites) Last() int { return w.Seq + len(w.Commands) - len(w.Kept) }
 
 // MapSignals counts the signals to an execution.
 type MapSignals struct {
@@ -199,6 +229,8 @@ type MapCall struct {
 	Tainted bool `json:"tainted,omitempty"`
 	// Patience is how long the activity waits for the end of the call; 0 is the service's own.
 	Patience time.Duration `json:"patience,omitempty"`
+	// Later: where the call is short, a later activity may write the rows of the steps.
+	Later bool `json:"later,omitempty"`
 }
 
 // MapCallRef names the run of a step.
@@ -235,6 +267,8 @@ type MapCallEnd struct {
 	Undoes *MapUndoing `json:"undoes,omitempty"`
 	// Followed: the call is one of a message whose reply is followed.
 	Followed bool `json:"followed,omitempty"`
+	// Unwritten: the activity has not written MapCall.Commands, so a later one does.
+	Unwritten bool `json:"unwritten,omitempty"`
 }
 
 // MapUndoing says which completed step a call undoes, and by which execution_id people find the call.

@@ -267,7 +267,7 @@ func (s *Service) toldEnd(ctx context.Context, e Execution, output json.RawMessa
 func (s *Service) finishParams(key *datakey.Key, e Execution, in flow.MapFinish, f stepmachine.Finish, output json.RawMessage, undoing Undoing) dbsqlc.FinishMapParams {
 	revision := int32(in.Revision)
 	p := dbsqlc.FinishMapParams{
-		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Seq + len(in.Commands)),
+		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Last()),
 		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Revision: &revision, Wrote: in.Wrote, OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
 	}
 	if f.Status == stepmachine.StatusCompleted {

@@ -113,7 +113,7 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	}
 	parent := &Parent{Execution: e, Step: start.Ref.String(), Awaited: start.Wait, Invented: start.Payload.Invented, place: pathOf(start.Ref)}
 	if e.DryRun && start.Wait {
-		parent.changesAt = append(slices.Clone(e.changesAt), int32(in.Seq+len(in.Commands)))
+		parent.changesAt = append(slices.Clone(e.changesAt), int32(in.Last()))
 	}
 	queue, err := s.Prepare(ctx, e, in.MapWrites)
 	if err != nil {

@@ -103,14 +103,18 @@ func (s *Service) queueWrites(b *db.Batch, key *datakey.Key, e Execution, w flow
 	for i, command := range w.Commands {
 		switch c := command.(type) {
 		case stepmachine.RecordStep:
-			row := sealedStep(key, e, c, w.Seq+i+1)
+			row := sealedStep(key, e, c, w.Number(i))
 			if c.Ref == called.Ref {
 				row.RunID = &called.Run
+			} else if id := w.Run(i); id != uuid.Nil {
+				name := executionIDOf(id)
+				row.RunID = &name
 			}
 			reused[row.Path] = c.Reused
 			if at, twice := rows[row.Path]; twice {
 				// One statement changes a row once.
-				row.Input, row.Seq = or(row.Input, steps[at].Input), steps[at].Seq
+				was := steps[at]
+				row.Input, row.RunID, row.Seq, row.BeganAt = or(row.Input, was.Input), or(row.RunID, was.RunID), was.Seq, was.BeganAt
 				steps[at] = row
 				continue
 			}
@@ -118,7 +122,7 @@ func (s *Service) queueWrites(b *db.Batch, key *datakey.Key, e Execution, w flow
 			steps = append(steps, row)
 		default:
 			if change, is := command.(stepmachine.RecordChange); is {
-				s.queueChange(b, e, change, w.Seq+i+1)
+				s.queueChange(b, e, change, w.Number(i))
 			}
 			if name, v, stores := storedBy(command); stores {
 				s.queueValue(b, key, e, name, v)
@@ -137,6 +141,31 @@ func (s *Service) ForgetRun(ctx context.Context, e Execution, ref stepmachine.Re
 	})
 	if err != nil {
 		return fmt.Errorf("execution: %w", err)
+	}
+	return nil
+}
+
+// NameRun notes the run that the call of a step has found, by its execution_id.
+func (s *Service) NameRun(ctx context.Context, e Execution, called Called) error {
+	err := s.q.NameRunOfMapStep(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.NameRunOfMapStepParams{
+		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(called.Ref), Attempts: int32(called.Ref.Attempt), Run: called.Run,
+	})
+	if err != nil {
+		return fmt.Errorf("execution: %w", err)
+	}
+	return nil
+}
+
+// WriteSteps writes the rows of steps apart.
+func (s *Service) WriteSteps(ctx context.Context, e Execution, w flow.MapWrites, called Called) error {
+	queue, err := s.Prepare(ctx, e, w)
+	if err != nil {
+		return err
+	}
+	b := &db.Batch{}
+	queue(b, called)
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return fmt.Errorf("execution: write steps: %w", err)
 	}
 	return nil
 }

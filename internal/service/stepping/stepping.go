@@ -109,7 +109,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 			return flow.MapCallEnd{}, err
 		}
 		if kept.Error != nil {
-			return flow.MapCallEnd{Private: flow.IsPrivate(), Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Ref: call.Ref, Status: stepmachine.CallFailed, Error: kept.Error}}, nil
+			return flow.MapCallEnd{Private: flow.IsPrivate(), Unwritten: true, Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Ref: call.Ref, Status: stepmachine.CallFailed, Error: kept.Error}}, nil
 		}
 		call.Verb, call.Args, call.CredentialID, path = kept.Verb, kept.Args, kept.CredentialID, fmt.Sprintf("compensate/%d", in.Compensates)
 	}
@@ -135,19 +135,17 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
 		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()), Since: e.AgainSince(),
 	}
-	queue, err := s.Prepare(ctx, e, in.MapWrites)
+	rows, err := s.rowsOf(ctx, e, in)
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
 	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
-		// A step shows its run; those of an agent are many, and its calls of models show them.
-		called := execution.Called{Ref: in.Call.Ref, Run: run}
 		if in.Tool != nil {
 			s.QueueModelRun(b, e, in.Call.Ref, *in.Tool, execution.ModelRun{Verb: call.Verb, ExecutionID: run})
-			called = execution.Called{}
 		}
-		queue(b, called)
+		rows.claimed(b, run)
 	})
+	rows.stop()
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
 		// A call can be refused before anything is written. What goes with it is written once.
 		if _, err := s.Write(ctx, in.MapWrites); err != nil {
@@ -161,6 +159,9 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		return flow.MapCallEnd{}, err
 	}
 	end := undoing(in, kept, at, s.begun(e, call.Ref, at))
+	if end.Unwritten, err = rows.left(ctx, at.Run.ExecutionID); err != nil {
+		return flow.MapCallEnd{}, err
+	}
 	switch {
 	case end.End.Status != stepmachine.CallIntercepted:
 	case in.Tool != nil:
