@@ -49,9 +49,13 @@ UPDATE map_steps SET rev = @records::integer,
 
 -- name: RequireMapEnded :one
 -- Undoes the transaction where it did not end the execution, because the end was committed before:
--- then the audit record and the event of the end must not be written again. See RequireRunChanged.
+-- then the audit record and the event of the end must not be written again. See RequireRunChanged. The
+-- execution waits for no events any longer.
+WITH stopped AS (
+    DELETE FROM map_waits w WHERE w.tenant_id = @tenant_id AND w.execution = @id
+)
 SELECT CASE
-    WHEN EXISTS (SELECT FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @id AND e.xmin = pg_current_xact_id()::xid) THEN true
+    WHEN (SELECT e.xmin = pg_current_xact_id()::xid FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @id) THEN true
     ELSE run_not_changed()
     END::boolean AS ended;
 
@@ -62,7 +66,7 @@ WITH freed AS (
     DELETE FROM map_keys k USING map_executions e
      WHERE k.tenant_id = @tenant_id AND k.execution = @execution AND e.tenant_id = k.tenant_id AND e.id = k.execution AND NOT e.asked AND NOT e.wrote
        AND NOT EXISTS (SELECT FROM map_executions o
-                        WHERE o.tenant_id = e.tenant_id AND o.parent_id = e.execution_id AND (o.finished_at IS NULL OR o.actions > 0 OR o.asked OR o.wrote))
+                        WHERE o.tenant_id = e.tenant_id AND o.parent_id = e.execution_id AND (o.finished_at IS NULL OR o.actions > 0 OR o.asked OR o.wrote) OFFSET 0)
     RETURNING k.key
 )
 UPDATE map_executions AS m SET freed_keys = ARRAY(SELECT freed.key FROM freed)

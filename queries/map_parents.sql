@@ -5,8 +5,10 @@ UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invent
  WHERE map_executions.tenant_id = @tenant_id AND map_executions.id = @id;
 
 -- name: MapOfStep :many
--- The execution that a step has started.
-SELECT * FROM map_executions WHERE tenant_id = @tenant_id AND parent_id = @parent_id::text AND step = @step::text LIMIT 1;
+-- The execution that a step has started. A range with an order needs the index of parents: for a small table,
+-- any index of the tenant looks as good.
+SELECT * FROM map_executions
+ WHERE tenant_id = @tenant_id AND parent_id BETWEEN @parent_id::text AND @parent_id::text AND step = @step::text ORDER BY parent_id LIMIT 1;
 
 -- name: SetMapCaller :exec
 -- Of an execution that a message to an agent has started in this transaction.

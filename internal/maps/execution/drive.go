@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
@@ -199,7 +197,6 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	ended := db.Queue(b, s.q.FinishMap, p)
 	db.Queue(b, s.q.RequireMapEnded, dbsqlc.RequireMapEndedParams{TenantID: e.TenantID, ID: e.ID})
 	promoted := s.queueFree(b, e, v.Program.Definition())
-	db.QueueExec(b, s.q.StopMapWaits, dbsqlc.StopMapWaitsParams{TenantID: e.TenantID, Executions: []uuid.UUID{e.ID}})
 	// A step gets the same execution again, whatever came of it.
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
