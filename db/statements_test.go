@@ -120,7 +120,7 @@ func (s *session) blocks(st statement, v values) (int, error) {
 	require.NoError(s, err)
 	defer func() { require.NoError(s, tx.Rollback(s.Context())) }()
 	if strings.HasPrefix(st.name, "Require") { // what they require
-		_, err = tx.Exec(s.Context(), "UPDATE runs SET state = 'sending', updated_at = now() WHERE id = '"+knownID+"'; UPDATE approvals SET status = 'x', decided_at = now() WHERE id = 'x'; "+
+		_, err = tx.Exec(s.Context(), "UPDATE runs SET state = 'sending', expires_at = NULL, updated_at = now() WHERE id = '"+knownID+"'; UPDATE circuits SET state = 'closed'; UPDATE approvals SET status = 'x', decided_at = now() WHERE id = 'x'; "+
 			"UPDATE approval_decisions SET counted_at = now() WHERE id = '"+knownID+"'; UPDATE map_executions SET updated_at = now() WHERE id = '"+knownID+"'; UPDATE turns SET updated_at = now() WHERE id = '"+knownID+"'; "+
 			"UPDATE maps SET published_version = 1, deleted_at = NULL WHERE id = '"+knownID+"'")
 		require.NoError(s, err)

@@ -167,14 +167,11 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended(sqlc.narg('key_id')::text, 
 SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 
 -- name: MarkSending :many
--- Commits before the first byte leaves. It does not change a run whose key was revoked, that
--- was cancelled, whose time is over, or that another attempt has claimed. Nor does it if the
--- policies, the provider or the credential have changed since the run was judged, while a
--- kill switch covers it (@covers), or while the circuit of its provider is not closed. As a
--- @probe it passes here, and TakeProbe decides. A null credential has none, and a null time was not read. If the run was held, its approval must be approved and
--- be the one that the caller compared. If it uses a grant, the grant must still be valid. A
--- run already in sending, without a mark for @silent_seconds, was interrupted by a crash:
--- @resend says whether its verb may be sent again.
+-- Commits before the first byte leaves. It does not change a run that was cancelled or that another
+-- attempt has claimed, nor one that the gate does not let through; see db/functions/gate_is_open.sql.
+-- If the run was held, its approval must be approved and be the one that the caller compared. If it
+-- uses a grant, the grant must still be valid. A run already in sending, without a mark for
+-- @silent_seconds, was interrupted by a crash: @resend says whether its verb may be sent again.
 -- OFFSET 0 keeps each EXISTS a look-up: without it, a plan for small tables reads all rows of
 -- the tenant into a hash table.
 UPDATE runs r SET state = 'sending', sends = r.sends + 1,
@@ -184,36 +181,31 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        request_hash = @request_hash, normalizer = sqlc.narg('normalizer'), windowed = r.windowed OR @windowed::boolean
  WHERE r.tenant_id = @tenant_id AND r.id = @id AND r.attempt = @attempt AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= now() - make_interval(secs => @silent_seconds::float8)))
-   AND (r.key_id IS NULL OR EXISTS (
-        SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL OFFSET 0))
-   AND (r.expires_at IS NULL OR r.expires_at > now())
-   AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = @policy_version
-   AND (sqlc.narg('provider_at')::timestamptz IS NULL OR coalesce(
-            (SELECT own.updated_at FROM providers own WHERE own.tenant_id = r.tenant_id AND own.slug = r.provider),
-            (SELECT ours.updated_at FROM enabled_providers e JOIN platform_providers ours ON ours.slug = e.slug
-              WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = sqlc.narg('provider_at'))
-   AND (sqlc.narg('credential_at')::timestamptz IS NULL OR EXISTS (
-        SELECT FROM credentials c WHERE c.tenant_id = r.tenant_id AND c.id = sqlc.narg('credential_id')
-           AND c.updated_at = sqlc.narg('credential_at') OFFSET 0))
+   AND gate_is_open(r.tenant_id, r.provider, r.key_id, r.expires_at, @policy_version::bigint, sqlc.narg('provider_at')::timestamptz,
+                    sqlc.narg('credential_id'), sqlc.narg('credential_at')::timestamptz, @covers::text[], @probe::boolean)
    AND (NOT r.held OR r.approval_id = sqlc.narg('approval_id') AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved' OFFSET 0))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
-   AND NOT EXISTS (
-        SELECT FROM kill_switches k WHERE k.tenant_id = r.tenant_id AND k.lifted_at IS NULL AND k.covers = ANY (@covers::text[]) OFFSET 0)
-   AND (@probe::boolean OR NOT EXISTS (
-        SELECT FROM circuits c WHERE c.tenant_id = r.tenant_id AND c.provider = r.provider AND c.state <> 'closed' OFFSET 0))
 RETURNING r.sends, r.maybe_sent, r.in_doubt;
 
--- name: RequireNewestCredential :one
--- Undoes a claim that was judged before it was made, where the call would use another credential
--- now. It chooses as NewestCredential does for a call without a customer.
+-- name: RequireSendingAhead :one
+-- Undoes a claim with the mark of sending that was judged before it was made, where it is not the claim of
+-- a new run, or the gate does not let it through, or the call would use another credential now (@newest, null
+-- where the step names one or there is none). It chooses as NewestCredential does for a call without a
+-- customer. A write is counted in the budgets, as by RequireSending.
 SELECT CASE
-    WHEN (SELECT c.id FROM credentials c
-           WHERE c.tenant_id = @tenant_id AND c.provider = @provider AND c.status IN ('active', 'expired') AND c.customer_id IS NULL
-           ORDER BY (c.status = 'active') DESC, c.created_at DESC, c.id DESC LIMIT 1) = @id::uuid THEN true
-    ELSE run_not_changed()
-    END::boolean AS newest;
+    WHEN (SELECT r.xmin = pg_current_xact_id()::xid AND r.state = 'sending'
+             AND gate_is_open(r.tenant_id, r.provider, r.key_id, r.expires_at, @policy_version::bigint, sqlc.narg('provider_at')::timestamptz,
+                              r.credential_id, sqlc.narg('credential_at')::timestamptz, @covers::text[], false)
+            FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id) IS NOT TRUE THEN run_not_changed()
+    WHEN sqlc.narg('newest')::uuid IS NOT NULL AND (
+        SELECT c.id FROM credentials c
+         WHERE c.tenant_id = @tenant_id AND c.provider = @provider AND c.status IN ('active', 'expired') AND c.customer_id IS NULL
+         ORDER BY (c.status = 'active') DESC, c.created_at DESC, c.id DESC LIMIT 1) IS DISTINCT FROM sqlc.narg('newest')::uuid THEN run_not_changed()
+    WHEN @is_write::boolean AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = @tenant_id AND b.measure = 'write_calls') THEN take_write_call(@tenant_id, @id)
+    ELSE false
+    END::boolean AS counted;
 
 -- name: MarkAlive :execrows
 -- The process that is sending the run repeats this mark; see internal/action/run/alive.go.

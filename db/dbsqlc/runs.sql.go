@@ -1576,25 +1576,12 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
        request_hash = $4, normalizer = $5, windowed = r.windowed OR $6::boolean
  WHERE r.tenant_id = $7 AND r.id = $8 AND r.attempt = $9 AND NOT r.cancel_requested
    AND (r.state = 'claimed' OR (r.state = 'sending' AND $10::boolean AND r.updated_at <= now() - make_interval(secs => $11::float8)))
-   AND (r.key_id IS NULL OR EXISTS (
-        SELECT FROM api_keys k WHERE k.tenant_id = r.tenant_id AND k.id = r.key_id AND k.revoked_at IS NULL OFFSET 0))
-   AND (r.expires_at IS NULL OR r.expires_at > now())
-   AND coalesce((SELECT p.version FROM policy_sets p WHERE p.tenant_id = r.tenant_id), 0) = $12
-   AND ($13::timestamptz IS NULL OR coalesce(
-            (SELECT own.updated_at FROM providers own WHERE own.tenant_id = r.tenant_id AND own.slug = r.provider),
-            (SELECT ours.updated_at FROM enabled_providers e JOIN platform_providers ours ON ours.slug = e.slug
-              WHERE e.tenant_id = r.tenant_id AND e.slug = r.provider)) = $13)
-   AND ($14::timestamptz IS NULL OR EXISTS (
-        SELECT FROM credentials c WHERE c.tenant_id = r.tenant_id AND c.id = $1
-           AND c.updated_at = $14 OFFSET 0))
-   AND (NOT r.held OR r.approval_id = $15 AND EXISTS (
+   AND gate_is_open(r.tenant_id, r.provider, r.key_id, r.expires_at, $12::bigint, $13::timestamptz,
+                    $1, $14::timestamptz, $15::text[], $16::boolean)
+   AND (NOT r.held OR r.approval_id = $17 AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved' OFFSET 0))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
-   AND NOT EXISTS (
-        SELECT FROM kill_switches k WHERE k.tenant_id = r.tenant_id AND k.lifted_at IS NULL AND k.covers = ANY ($16::text[]) OFFSET 0)
-   AND ($17::boolean OR NOT EXISTS (
-        SELECT FROM circuits c WHERE c.tenant_id = r.tenant_id AND c.provider = r.provider AND c.state <> 'closed' OFFSET 0))
 RETURNING r.sends, r.maybe_sent, r.in_doubt
 `
 
@@ -1613,9 +1600,9 @@ type MarkSendingParams struct {
 	PolicyVersion   int64
 	ProviderAt      *time.Time
 	CredentialAt    *time.Time
-	ApprovalID      *string
 	Covers          []string
 	Probe           bool
+	ApprovalID      *string
 }
 
 type MarkSendingRow struct {
@@ -1624,14 +1611,11 @@ type MarkSendingRow struct {
 	InDoubt   bool
 }
 
-// Commits before the first byte leaves. It does not change a run whose key was revoked, that
-// was cancelled, whose time is over, or that another attempt has claimed. Nor does it if the
-// policies, the provider or the credential have changed since the run was judged, while a
-// kill switch covers it (@covers), or while the circuit of its provider is not closed. As a
-// @probe it passes here, and TakeProbe decides. A null credential has none, and a null time was not read. If the run was held, its approval must be approved and
-// be the one that the caller compared. If it uses a grant, the grant must still be valid. A
-// run already in sending, without a mark for @silent_seconds, was interrupted by a crash:
-// @resend says whether its verb may be sent again.
+// Commits before the first byte leaves. It does not change a run that was cancelled or that another
+// attempt has claimed, nor one that the gate does not let through; see db/functions/gate_is_open.sql.
+// If the run was held, its approval must be approved and be the one that the caller compared. If it
+// uses a grant, the grant must still be valid. A run already in sending, without a mark for
+// @silent_seconds, was interrupted by a crash: @resend says whether its verb may be sent again.
 // OFFSET 0 keeps each EXISTS a look-up: without it, a plan for small tables reads all rows of
 // the tenant into a hash table.
 func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParams) ([]MarkSendingRow, error) {
@@ -1650,9 +1634,9 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.PolicyVersion,
 		arg.ProviderAt,
 		arg.CredentialAt,
-		arg.ApprovalID,
 		arg.Covers,
 		arg.Probe,
+		arg.ApprovalID,
 	)
 	if err != nil {
 		return nil, err
@@ -1961,30 +1945,6 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 	return items, nil
 }
 
-const RequireNewestCredential = `-- name: RequireNewestCredential :one
-SELECT CASE
-    WHEN (SELECT c.id FROM credentials c
-           WHERE c.tenant_id = $1 AND c.provider = $2 AND c.status IN ('active', 'expired') AND c.customer_id IS NULL
-           ORDER BY (c.status = 'active') DESC, c.created_at DESC, c.id DESC LIMIT 1) = $3::uuid THEN true
-    ELSE run_not_changed()
-    END::boolean AS newest
-`
-
-type RequireNewestCredentialParams struct {
-	TenantID uuid.UUID
-	Provider string
-	ID       uuid.UUID
-}
-
-// Undoes a claim that was judged before it was made, where the call would use another credential
-// now. It chooses as NewestCredential does for a call without a customer.
-func (q *Queries) RequireNewestCredential(ctx context.Context, db DBTX, arg RequireNewestCredentialParams) (bool, error) {
-	row := db.QueryRow(ctx, RequireNewestCredential, arg.TenantID, arg.Provider, arg.ID)
-	var newest bool
-	err := row.Scan(&newest)
-	return newest, err
-}
-
 const RequireRunChanged = `-- name: RequireRunChanged :one
 SELECT CASE
     WHEN EXISTS (SELECT FROM runs r WHERE r.tenant_id = $1 AND r.id = $2 AND r.xmin = pg_current_xact_id()::xid) THEN true
@@ -2005,6 +1965,54 @@ func (q *Queries) RequireRunChanged(ctx context.Context, db DBTX, arg RequireRun
 	var changed bool
 	err := row.Scan(&changed)
 	return changed, err
+}
+
+const RequireSendingAhead = `-- name: RequireSendingAhead :one
+SELECT CASE
+    WHEN (SELECT r.xmin = pg_current_xact_id()::xid AND r.state = 'sending'
+             AND gate_is_open(r.tenant_id, r.provider, r.key_id, r.expires_at, $1::bigint, $2::timestamptz,
+                              r.credential_id, $3::timestamptz, $4::text[], false)
+            FROM runs r WHERE r.tenant_id = $5 AND r.id = $6) IS NOT TRUE THEN run_not_changed()
+    WHEN $7::uuid IS NOT NULL AND (
+        SELECT c.id FROM credentials c
+         WHERE c.tenant_id = $5 AND c.provider = $8 AND c.status IN ('active', 'expired') AND c.customer_id IS NULL
+         ORDER BY (c.status = 'active') DESC, c.created_at DESC, c.id DESC LIMIT 1) IS DISTINCT FROM $7::uuid THEN run_not_changed()
+    WHEN $9::boolean AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = $5 AND b.measure = 'write_calls') THEN take_write_call($5, $6)
+    ELSE false
+    END::boolean AS counted
+`
+
+type RequireSendingAheadParams struct {
+	PolicyVersion int64
+	ProviderAt    *time.Time
+	CredentialAt  *time.Time
+	Covers        []string
+	TenantID      uuid.UUID
+	ID            uuid.UUID
+	Newest        *uuid.UUID
+	Provider      string
+	IsWrite       bool
+}
+
+// Undoes a claim with the mark of sending that was judged before it was made, where it is not the claim of
+// a new run, or the gate does not let it through, or the call would use another credential now (@newest, null
+// where the step names one or there is none). It chooses as NewestCredential does for a call without a
+// customer. A write is counted in the budgets, as by RequireSending.
+func (q *Queries) RequireSendingAhead(ctx context.Context, db DBTX, arg RequireSendingAheadParams) (bool, error) {
+	row := db.QueryRow(ctx, RequireSendingAhead,
+		arg.PolicyVersion,
+		arg.ProviderAt,
+		arg.CredentialAt,
+		arg.Covers,
+		arg.TenantID,
+		arg.ID,
+		arg.Newest,
+		arg.Provider,
+		arg.IsWrite,
+	)
+	var counted bool
+	err := row.Scan(&counted)
+	return counted, err
 }
 
 const ResolveRun = `-- name: ResolveRun :many

@@ -14,7 +14,7 @@
 -- undoes the transaction: the next try finds the run of the winner.
 --
 -- p_call has the small columns of the run by their names; see claimedCall in
--- internal/action/run/row.go. Its member "exact" says that a run with other arguments does
+-- internal/action/run/row.go. A new run that was judged before its claim is sending from its beginning. Its member "exact" says that a run with other arguments does
 -- not answer the call. The three large columns are parameters, because a text within JSON
 -- is copied twice. p_call is text, so that a plain repeat, which never gets here, does not
 -- pay for its reading.
@@ -61,11 +61,14 @@ BEGIN
         IF ours = cardinality(p_keys) THEN
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
                               session_id, metadata, request_id, source_addr, give_up_at, expires_at, expires_in, risk_level, operation_type,
-                              origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id)
+                              origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id,
+                              state, sends, sent_at, credential_id, credential_type, credential_label, request_hash, normalizer, windowed)
                 VALUES (c.id, p_tenant, c.execution_id, p_keys[1], c.provider, c.verb, p_args, p_fingerprint, c.dry_run,
                         c.session_id, p_metadata, c.request_id, c.source_addr, c.give_up_at, c.expires_at, c.expires_in,
                         known.risk_level, known.operation_type,
-                        c.origin, c.key_id, c.user_id, c.agent_id, c.customer_id, c.parent_id, c.step, c.workflow_id);
+                        c.origin, c.key_id, c.user_id, c.agent_id, c.customer_id, c.parent_id, c.step, c.workflow_id,
+                        coalesce(c.state, 'claimed'), coalesce(c.sends, 0), CASE WHEN c.state = 'sending' THEN now() END, c.credential_id,
+                        coalesce(c.credential_type, ''), coalesce(c.credential_label, ''), c.request_hash, c.normalizer, coalesce(c.windowed, false));
             -- A generated execution_id is a name of the run too.
             IF c.execution_id <> ALL (p_keys) THEN
                 INSERT INTO run_keys (tenant_id, key, run_id) VALUES (p_tenant, c.execution_id, c.id)

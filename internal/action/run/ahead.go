@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -119,19 +120,45 @@ func (s *Service) stepAhead(ctx context.Context, plan claimPlan, w ended.Waiter[
 	return at, err == nil, err
 }
 
+// mark returns the mark of sending of the new run.
+func (p prepared) mark() *claimedMark {
+	kind, label := p.target.CredentialName()
+	return &claimedMark{
+		State: StateSending, Sends: 1, CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label,
+		RequestHash: `\x` + hex.EncodeToString(p.requestHash()), Normalizer: db.Optional(p.target.Normalizer()), Windowed: p.isCounted(),
+	}
+}
+
+// queueMarkAhead is queueMark for a run that is claimed with the mark.
+func (s *Service) queueMarkAhead(b *db.Batch, p prepared) (record uuid.UUID) {
+	r := p.run
+	s.queueGate(b, r)
+	record = s.queueLetThrough(b, p)
+	read := p.target.Read()
+	require := dbsqlc.RequireSendingAheadParams{
+		TenantID: r.TenantID, ID: r.ID, Provider: r.Verb.Provider, PolicyVersion: p.target.PolicyVersion(), ProviderAt: read.ProviderAt,
+		CredentialAt: read.CredentialAt, Covers: governance.SwitchesOver(r.Verb, r.about().AgentID), IsWrite: p.target.Operation() == verb.Write,
+	}
+	if r.credential() == nil {
+		require.Newest = p.target.CredentialID()
+	}
+	// The last statement: it may lock a counter of the tenant until the commit.
+	db.Queue(b, s.q.RequireSendingAhead, require)
+	return record
+}
+
 // claimMarked commits the claim with the mark. With false nothing was written, because something
 // does not let the run pass so.
 func (s *Service) claimMarked(ctx context.Context, plan claimPlan, m *marked, also func(*db.Batch)) (committed bool, err error) {
 	p, r := plan.params, m.p.run
-	p.Call = string(mustJSON(plan.call))
+	call := plan.call
+	call.claimedMark = m.p.mark()
+	p.Call = string(mustJSON(call))
 	p.Args = r.seal(datakey.RunArgs, r.Args)
 	b := &db.Batch{}
 	db.Queue(b, s.q.ClaimRun, p)
 	also(b)
-	if id := m.p.target.CredentialID(); id != nil && r.credential() == nil {
-		db.Queue(b, s.q.RequireNewestCredential, dbsqlc.RequireNewestCredentialParams{TenantID: r.TenantID, Provider: r.Verb.Provider, ID: *id})
-	}
-	sent, record := s.queueMark(b, m.p, natureOf(m.p.target).resend)
+	record := s.queueMarkAhead(b, m.p)
 	failpoint.Hit("before_sending", r.ID)
 	err = s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
@@ -143,7 +170,7 @@ func (s *Service) claimMarked(ctx context.Context, plan claimPlan, m *marked, al
 		return false, fmt.Errorf("run: claim and mark sending: %w", err)
 	}
 	failpoint.Hit("after_claim", r.ID)
-	m.p.run.Sends = sent.Value[0].Sends
+	m.p.run.Sends = call.Sends
 	s.before.add(r.TenantID, p.Keys)
 	return true, nil
 }

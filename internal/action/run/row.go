@@ -58,6 +58,20 @@ type claimedCall struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	// ExpiresIn is in seconds.
 	ExpiresIn *int32 `json:"expires_in,omitempty"`
+	*claimedMark
+}
+
+// claimedMark has the columns of a new run that is marked as sending with its claim.
+type claimedMark struct {
+	State           State      `json:"state"`
+	Sends           int32      `json:"sends"`
+	CredentialID    *uuid.UUID `json:"credential_id,omitempty"`
+	CredentialType  string     `json:"credential_type"`
+	CredentialLabel string     `json:"credential_label"`
+	// RequestHash is in hexadecimal digits, as Postgres writes bytes.
+	RequestHash string  `json:"request_hash"`
+	Normalizer  *string `json:"normalizer,omitempty"`
+	Windowed    bool    `json:"windowed,omitempty"`
 }
 
 // Run is one run as its row is in the database.

@@ -168,12 +168,7 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 // run must not be sent. record is the id of the audit record.
 func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answer[[]dbsqlc.MarkSendingRow], record uuid.UUID) {
 	r := p.run
-	gate := dbsqlc.EnterGateParams{TenantID: r.TenantID.String(), Provider: r.Verb.Provider}
-	if r.KeyID != nil {
-		text := r.KeyID.String()
-		gate.KeyID = &text
-	}
-	db.QueueExec(b, s.q.EnterGate, gate)
+	s.queueGate(b, r)
 	read := p.target.Read()
 	kind, label := p.target.CredentialName()
 	sent = db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
@@ -182,6 +177,25 @@ func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answ
 		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Normalizer: db.Optional(p.target.Normalizer()), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
 		Probe: !p.target.Circuit().IsClosed(), Windowed: p.isCounted(),
 	})
+	record = s.queueLetThrough(b, p)
+	// The last statement: it may lock a counter of the tenant until the commit.
+	db.Queue(b, s.q.RequireSending, dbsqlc.RequireSendingParams{TenantID: r.TenantID, ID: r.ID, IsWrite: p.target.Operation() == verb.Write})
+	return sent, record
+}
+
+// queueGate adds what waits for those who close the gate; see EnterGate.
+func (s *Service) queueGate(b *db.Batch, r Run) {
+	gate := dbsqlc.EnterGateParams{TenantID: r.TenantID.String(), Provider: r.Verb.Provider}
+	if r.KeyID != nil {
+		text := r.KeyID.String()
+		gate.KeyID = &text
+	}
+	db.QueueExec(b, s.q.EnterGate, gate)
+}
+
+// queueLetThrough adds what is written with a mark of sending. record is the id of the audit record.
+func (s *Service) queueLetThrough(b *db.Batch, p prepared) (record uuid.UUID) {
+	r := p.run
 	action := audit.RunAllowed
 	if p.verdict.Notify {
 		action = audit.RunNotified
@@ -195,9 +209,7 @@ func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answ
 	p.queueMatches(b)
 	p.queueWindows(b)
 	s.queueProbe(b, p)
-	// The last statement: it may lock a counter of the tenant until the commit.
-	db.Queue(b, s.q.RequireSending, dbsqlc.RequireSendingParams{TenantID: r.TenantID, ID: r.ID, IsWrite: p.target.Operation() == verb.Write})
-	return sent, rec.ID
+	return rec.ID
 }
 
 // takeBack makes a run claimed again that this process has marked as sending and provably has
