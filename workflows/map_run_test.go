@@ -42,6 +42,8 @@ type mapWorld struct {
 	places func() map[string]string
 	// signals returns those after a number, and the number of the last one.
 	signals func(after int64) ([]stepmachine.Signalled, int64)
+	// short: the activities of calls leave their records to later ones where they may.
+	short bool
 	// faults is how often each activity fails before it succeeds.
 	faults int
 	// length is what the history's length is said to be at its beginning, grown what it is said to be
@@ -77,12 +79,15 @@ type mapWorld struct {
 	tells     int            // how often others were told of a wait
 	looked    []flow.MapLook
 	writes    int
-	seqs      []int    // of the writes
-	stops     int      // of other Maps
-	waits     []string // the steps that have rows of waits for events
-	endedAt   []string // those of them that the last look had nothing read for
-	began     time.Time
-	env       *testsuite.TestWorkflowEnvironment
+	seqs      []int // of the writes
+	numbers   []int // of their records
+	// runs are the runs that the records name, by the path of the step.
+	runs    map[string]uuid.UUID
+	stops   int      // of other Maps
+	waits   []string // the steps that have rows of waits for events
+	endedAt []string // those of them that the last look had nothing read for
+	began   time.Time
+	env     *testsuite.TestWorkflowEnvironment
 }
 
 func newMapWorld(t *testing.T, steps string) *mapWorld {
@@ -91,7 +96,7 @@ func newMapWorld(t *testing.T, steps string) *mapWorld {
 	require.Empty(t, faults)
 	return &mapWorld{
 		t: t, def: def, machines: machines.All(), answers: map[string]func(int) flow.MapCallEnd{}, failed: map[string]int{}, looks: map[string]int{},
-		ended: map[string]time.Duration{}, steps: map[string]stepmachine.RecordStep{},
+		ended: map[string]time.Duration{}, steps: map[string]stepmachine.RecordStep{}, runs: map[string]uuid.UUID{},
 	}
 }
 
@@ -135,9 +140,14 @@ func (w *mapWorld) write(in flow.MapWrites) flow.MapNews {
 	w.mu.Lock()
 	w.writes++
 	w.seqs = append(w.seqs, in.Seq)
-	for _, command := range in.Commands {
+	for i, command := range in.Commands {
+		w.numbers = append(w.numbers, in.Number(i))
 		if c, ok := command.(stepmachine.RecordStep); ok {
-			w.steps[stepmachine.Ref{Path: c.Ref.Path, Iteration: c.Ref.Iteration}.String()] = c
+			path := stepmachine.Ref{Path: c.Ref.Path, Iteration: c.Ref.Iteration}.String()
+			w.steps[path] = c
+			if run := in.Run(i); run != uuid.Nil {
+				w.runs[path] = run
+			}
 		}
 	}
 	for _, command := range in.Waits {
@@ -176,8 +186,12 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 		if err := w.fault(in.Call.Verb); err != nil {
 			return flow.MapCallEnd{}, err
 		}
-		w.write(in.MapWrites)
+		later := w.short && in.Later
+		if !later {
+			w.write(in.MapWrites)
+		}
 		at := w.look(in.Call.Verb, in.Call.Ref)
+		at.Unwritten = later
 		w.mu.Lock()
 		w.timeLeft = append(w.timeLeft, in.Call.Deadline.Sub(w.env.Now()))
 		w.tainted = append(w.tainted, in.Tainted)

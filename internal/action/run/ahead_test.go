@@ -76,8 +76,9 @@ func TestStepJudgedAheadHeedsWhatChangesBeforeItsClaim(t *testing.T) {
 		state  run.State
 		code   fault.Code
 	}{
-		"a policy blocks":    {func(r *rig) { r.policies(rule(governance.ActionBlock, "pay")) }, run.StateBlocked, fault.CodeGovernanceBlocked},
-		"the key is revoked": {func(r *rig) { r.admin(`UPDATE api_keys SET revoked_at = now()`) }, run.StateRefused, fault.CodeAPIKeyRevoked},
+		"a policy blocks":      {func(r *rig) { r.policies(rule(governance.ActionBlock, "pay")) }, run.StateBlocked, fault.CodeGovernanceBlocked},
+		"the key is revoked":   {func(r *rig) { r.admin(`UPDATE api_keys SET revoked_at = now()`) }, run.StateRefused, fault.CodeAPIKeyRevoked},
+		"a kill switch is set": {func(r *rig) { r.switchOff(false) }, run.StateClaimed, ""},
 		"the verb is gone": {func(r *rig) {
 			r.admin(`DELETE FROM verbs WHERE name = 'pay'`)
 			r.targets.gone.Store(true)

@@ -136,6 +136,9 @@ func TestStepShowsTheRunThatItsCallHasClaimed(t *testing.T) {
 	require.Equal(t, "exec_first", shown())
 	call(3, "exec_repeat")
 	require.Equal(t, "exec_first", shown())
+	require.NoError(t, r.NameRun(t.Context(), e, execution.Called{Ref: at, Run: "exec_found"}))
+	require.Equal(t, "exec_found", shown(), "an earlier try made the run, and wrote no row")
+	require.NoError(t, r.NameRun(t.Context(), e, execution.Called{Ref: at, Run: "exec_first"}))
 	at.Attempt = 2
 	call(4, "exec_second")
 	require.Equal(t, "exec_second", shown())
@@ -208,4 +211,36 @@ func TestEndOfAnotherMapIsThatOfTheStep(t *testing.T) {
 		require.Equal(t, c.mayRepeat, at.End.MayRepeat, c.set)
 		require.Equal(t, c.wrote, at.End.Wrote, c.set)
 	}
+}
+
+// Where calls are short, the beginning and the end of a step are one write. It leaves what two leave.
+func TestRecordsThatHaveWaitedLeaveTheSameRow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run, began := uuid.Must(uuid.NewV7()), time.Now().UTC().Truncate(time.Millisecond)
+	at := stepmachine.Ref{Path: "/steps/0", Attempt: 1}
+	input, output := stepmachine.Of(json.RawMessage(`{"a":1}`)), stepmachine.Of(json.RawMessage(`{"b":2}`))
+	begins := stepmachine.RecordStep{Ref: at, ID: "call", Type: mapdef.TypeVerb, Status: stepmachine.StepRunning, Input: &input, Began: began}
+	ends := stepmachine.RecordStep{
+		Ref: at, ID: "call", Type: mapdef.TypeVerb, Status: stepmachine.StepCompleted, Output: &output, Began: began.Add(time.Second), Ended: began.Add(2 * time.Second),
+	}
+	write := func(w flow.MapWrites) {
+		t.Helper()
+		e, err := r.Head(t.Context(), w.MapRef)
+		require.NoError(t, err)
+		require.NoError(t, r.WriteSteps(t.Context(), e, w, execution.Called{}))
+	}
+	row := func(ref flow.MapRef) (text string) {
+		t.Helper()
+		require.NoError(t, r.admin.QueryRow(t.Context(), `SELECT concat_ws(' ', path, seq, rev, step, type, status, attempts, run_id, began_at, ended_at, input IS NOT NULL, output IS NOT NULL)
+			FROM map_steps WHERE execution = $1`, ref.ID).Scan(&text))
+		return text
+	}
+	apart, together := r.triggered("apart"), r.triggered("together")
+	kept := []flow.MapKept{{Number: 7, Run: run}}
+	write(flow.MapWrites{MapRef: apart, Seq: 9, Commands: []stepmachine.Command{begins}, Kept: kept})
+	write(flow.MapWrites{MapRef: apart, Seq: 9, Commands: []stepmachine.Command{ends}})
+	write(flow.MapWrites{MapRef: together, Seq: 9, Commands: []stepmachine.Command{begins, ends}, Kept: kept})
+	require.Equal(t, row(apart), row(together))
+	require.Contains(t, row(together), " 7 10 call verb completed 1 exec_"+run.String())
 }
