@@ -147,13 +147,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	})
 	rows.stop()
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
-		// A call can be refused before anything is written. What goes with it is written once.
-		if _, err := s.Write(ctx, in.MapWrites); err != nil {
-			return flow.MapCallEnd{}, err
-		}
-		end := refused(call.Ref, f)
-		end.End.MayRepeat = f.Code != fault.CodeIdempotencyKeyReused // the call of this number was made
-		return end, s.ForgetRun(ctx, e, call.Ref)
+		return s.notClaimed(ctx, e, in, f)
 	}
 	if err != nil {
 		return flow.MapCallEnd{}, err
@@ -170,6 +164,17 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		end.End.Result, err = s.instead(ctx, e, call, end.Run)
 	}
 	return end, err
+}
+
+// notClaimed ends a call that was refused when it was claimed. That can be before anything is written. What
+// goes with it is written once.
+func (s *Stepper) notClaimed(ctx context.Context, e execution.Execution, in flow.MapCall, f *fault.Error) (flow.MapCallEnd, error) {
+	if _, err := s.Write(ctx, in.MapWrites); err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	end := refused(in.Call.Ref, f)
+	end.End.MayRepeat = f.Code != fault.CodeIdempotencyKeyReused // the call of this number was made
+	return end, s.ForgetRun(ctx, e, in.Call.Ref)
 }
 
 // undoing returns how far a call is, with what it undoes where it is a kept one.
