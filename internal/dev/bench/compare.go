@@ -8,8 +8,8 @@ import (
 )
 
 // pairs is how often two scenarios are compared, each time in one round after the other. The median of
-// an odd number is one of them. Single ratios were from 0.5 to 0.8 on one machine within a minute, and medians of nine
-// of them from 0.55 to 0.65.
+// an odd number is one of them. Single ratios were from 0.5 to 0.8 within a minute, and medians of nine
+// from 0.55 to 0.65.
 const pairs = 21
 
 // comparison is what one scenario reaches of another one, pair by pair.
