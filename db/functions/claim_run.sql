@@ -14,10 +14,11 @@
 -- undoes the transaction: the next try finds the run of the winner.
 --
 -- p_call has the small columns of the run by their names; see claimedCall in
--- internal/action/run/row.go. A new run that was judged before its claim is sending from its beginning. Its member "exact" says that a run with other arguments does
--- not answer the call. The three large columns are parameters, because a text within JSON
--- is copied twice. p_call is text, so that a plain repeat, which never gets here, does not
--- pay for its reading.
+-- internal/action/run/row.go. With those of claimedMark, a new run is sending from its
+-- beginning: its step was judged before the claim. The member "exact" of p_call says that a run
+-- with other arguments does not answer the call. The three large columns are parameters, because
+-- a text within JSON is copied twice. p_call is text, so that a plain repeat, which never gets
+-- here, does not pay for its reading.
 CREATE OR REPLACE FUNCTION claim_run(
     p_tenant uuid, p_keys text[], p_args text, p_fingerprint bytea, p_metadata json, p_call text
 ) RETURNS text

@@ -1,6 +1,6 @@
 -- gate_is_open says whether a call may be sent now, by what may have changed since it was judged. Its key is
 -- not revoked, and its time is not over. The policies, the provider and the credential are those that it was
--- judged by: a null time was not read, and a null credential has none. No kill switch of @covers is set, and
+-- judged by: a null time was not read, and a null credential has none. No kill switch of p_covers is set, and
 -- the circuit of its provider is closed. A probe passes that one here, and TakeProbe decides.
 --
 -- It sees what has committed where EnterGate is the statement before. MarkSending asks it for a run that is
