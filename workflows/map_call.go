@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
@@ -83,7 +84,11 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 		return err
 	})
 	if at.Unwritten {
-		c.m.keepWrites(in.MapWrites, c.ref, at.Run.RunID, c.keptSince)
+		run := at.Run.RunID
+		if in.Tool != nil {
+			run = uuid.Nil // its runs are shown with the answers of the model
+		}
+		c.m.keepWrites(in.MapWrites, c.ref, run, c.keptSince)
 	}
 	c.m.busy--
 	c.undoes = at.Undoes

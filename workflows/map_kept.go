@@ -34,16 +34,31 @@ func (m *mapRun) mayKeep(ctx workflow.Context) (may bool, since time.Time) {
 }
 
 // keepWrites takes back what an activity has not written, for a later one. run is what the step makes
-// that the activity has called. The records keep their numbers, as others may be written by now.
+// that the activity has called; the zero id for none. The records keep their numbers, as others may be
+// written by now, and stand in their order: of two about one step, the later one counts, whichever
+// activity comes back first.
 func (m *mapRun) keepWrites(w flow.MapWrites, ref stepmachine.Ref, run uuid.UUID, since time.Time) {
-	kept := make([]flow.MapKept, len(w.Commands), len(w.Commands)+len(m.kept))
-	for i, c := range w.Commands {
-		kept[i] = flow.MapKept{Number: w.Number(i), Run: w.Run(i)}
-		if step, is := c.(stepmachine.RecordStep); is && step.Ref == ref {
-			kept[i].Run = run
-		}
+	type record struct {
+		command stepmachine.Command
+		flow.MapKept
 	}
-	m.written, m.kept = append(slices.Clip(w.Commands), m.written...), append(kept, m.kept...)
+	records := make([]record, 0, len(w.Commands)+len(m.kept))
+	for i, c := range w.Commands {
+		at := record{c, flow.MapKept{Number: w.Number(i), Run: w.Run(i)}}
+		if step, is := c.(stepmachine.RecordStep); is && step.Ref == ref {
+			at.Run = run
+		}
+		records = append(records, at)
+	}
+	for i, kept := range m.kept {
+		records = append(records, record{m.written[i], kept})
+	}
+	slices.SortStableFunc(records, func(a, b record) int { return a.Number - b.Number })
+	written, kept := make([]stepmachine.Command, len(records)), make([]flow.MapKept, len(records))
+	for i, r := range records {
+		written[i], kept[i] = r.command, r.MapKept
+	}
+	m.written, m.kept = slices.Concat(written, m.written[len(m.kept):]), kept
 	if m.keptSince.IsZero() || since.Before(m.keptSince) {
 		m.keptSince = since
 	}

@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/workflows"
 )
 
 // runOf is the run of a call of the verb in the world.
@@ -85,5 +86,19 @@ func TestMapRunWritesWithACallWhatMayNotWait(t *testing.T) {
 			w.run(nil)
 			require.Equal(t, 2, w.writes, "with the call, and at the end")
 		})
+	}
+}
+
+// Two calls are under way at once, and the one that began first comes back last: its records are older.
+func TestRecordsThatWaitStandInTheirOrder(t *testing.T) {
+	t.Parallel()
+	is := func(status stepmachine.StepStatus) stepmachine.Command {
+		return stepmachine.RecordStep{Ref: stepmachine.Ref{Path: "/steps/0", Attempt: 1}, Status: status}
+	}
+	first := flow.MapWrites{Seq: 4, Commands: []stepmachine.Command{is(stepmachine.StepRunning), is(stepmachine.StepWaiting)}}
+	second := flow.MapWrites{Seq: 6, Commands: []stepmachine.Command{is(stepmachine.StepCompleted)}}
+	for name, left := range map[string]flow.MapWrites{"in turn": workflows.Kept(first, second), "the first one last": workflows.Kept(second, first), "given twice": workflows.Kept(workflows.Kept(first, second))} {
+		require.Equal(t, append(slices.Clone(first.Commands), second.Commands...), left.Commands, name)
+		require.Equal(t, []flow.MapKept{{Number: 5}, {Number: 6}, {Number: 7}}, left.Kept, name)
 	}
 }

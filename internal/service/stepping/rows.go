@@ -24,15 +24,18 @@ type rows struct {
 	late  *time.Timer
 
 	mu sync.Mutex
-	// run is the name that the rows have for the run of the call. written: they are written.
-	run           string
-	written, over bool
+	// run is the name that the rows have for the run of the call; committed: it is claimed. written: the rows
+	// are written.
+	run                      string
+	committed, written, over bool
 }
 
 // rowsOf returns what writes the rows of a call. stop must be called.
 func (s *Stepper) rowsOf(ctx context.Context, e execution.Execution, in flow.MapCall) (*rows, error) {
 	r := &rows{s: s, e: e, in: in}
 	if in.Later {
+		r.mu.Lock() // the timer may fire before it is noted
+		defer r.mu.Unlock()
 		r.late = time.AfterFunc(soon, func() { r.writeLate(ctx) })
 		return r, nil
 	}
@@ -60,27 +63,40 @@ func (r *rows) claimed(b *db.Batch, run string) {
 	}
 }
 
-// writeLate writes the rows while the call lasts. Where that fails, they are left.
+// isClaimed notes that the claim is committed.
+func (r *rows) isClaimed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.committed = true
+}
+
+// writeLate writes the rows while the call lasts. Before the claim is committed, nobody knows whether there
+// is a run of that name. Then it looks again later, and so it does where the write fails.
 func (r *rows) writeLate(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over || r.run == "" {
+	if r.over {
+		return
+	}
+	if !r.committed {
+		r.late.Reset(soon)
 		return
 	}
 	err := r.s.WriteSteps(ctx, r.e, r.in.MapWrites, r.called())
 	if r.written = err == nil; err != nil {
 		r.s.d.Log.WarnContext(ctx, "the rows of steps are written later", "execution_id", r.e.ExecutionID, "error", err)
+		r.late.Reset(soon)
 	}
 }
 
 // stop ends the writing.
 func (r *rows) stop() {
-	if r.late != nil {
-		r.late.Stop()
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true
+	if r.late != nil {
+		r.late.Stop()
+	}
 }
 
 // left reports whether the rows are left to a later activity. A repeat of the call has found an earlier run:

@@ -139,6 +139,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
+	req.Claimed = rows.isClaimed
 	at, err := s.d.Runs.Step(ctx, who, req, func(b *db.Batch, run string) {
 		if in.Tool != nil {
 			s.QueueModelRun(b, e, in.Call.Ref, *in.Tool, execution.ModelRun{Verb: call.Verb, ExecutionID: run})
