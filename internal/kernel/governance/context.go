@@ -27,7 +27,7 @@ func (m Made) Context() Context {
 	written := readOwn(m.Metadata)
 	c := Context{
 		AgentID: m.AgentID, SessionID: m.SessionID, KeyID: m.KeyID, DryRun: &m.DryRun, Now: m.Now,
-		Tainted: written.Tainted, Agent: written.Agent, Metadata: written.Message,
+		Tainted: written.Tainted, TaintSources: written.TaintSources, Agent: written.Agent, Metadata: written.Message,
 	}
 	if c.SessionID == nil {
 		c.SessionID = written.SessionID
@@ -45,6 +45,8 @@ func (m Made) Context() Context {
 // ownMetadata is the metadata that the service writes of a call that an agent or a Map of ours makes.
 type ownMetadata struct {
 	Tainted *bool `json:"tainted"`
+	// TaintSources say what of: see Context.
+	TaintSources []string `json:"taint_sources"`
 	// CustomerID names the customer: the id of their record where an agent has led to the call, otherwise
 	// what the caller of the trigger has written.
 	CustomerID *string         `json:"customer_id"`

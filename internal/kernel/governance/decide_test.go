@@ -342,6 +342,10 @@ func TestContextFields(t *testing.T) {
 		{"session.tainted", "equals", `true`, governance.Context{}, no},
 		{"session.tainted", "not_equals", `true`, governance.Context{}, yes},
 		{"session.tainted", "equals", `"true"`, governance.Context{Tainted: &yesTaint}, closed},
+		{"session.taint_sources", "contains", `"shop:get_ticket"`, governance.Context{TaintSources: []string{"event", "shop:get_ticket"}}, yes},
+		{"session.taint_sources", "contains", `"shop:get_order"`, governance.Context{TaintSources: []string{"event", "shop:get_ticket"}}, no},
+		{"session.taint_sources", "exists", ``, governance.Context{}, no},
+		{"session.taint_sources", "length_greater", `1`, governance.Context{TaintSources: []string{"event", "shop:get_ticket"}}, yes},
 	} {
 		require.Equal(t, c.want, judge(t, cond(c.field, governance.Operator(c.op), c.value), with(c.context)), "%v", c)
 	}

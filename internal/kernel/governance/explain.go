@@ -263,7 +263,7 @@ func (e *evaluation) actual(c *field, named bool) (json.RawMessage, bool) {
 		return ofMetadataValue, named
 	case ofLookup:
 		return ofLookupValue, named
-	case ofAgent:
+	case ofAgent, ofSources:
 		d := c.document(e)
 		if d.left = e.args.left; d.load() {
 			if found := d.collect(c.path); found != nil && len(found) <= maxActual {

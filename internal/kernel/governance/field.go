@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -15,7 +16,8 @@ const (
 	fieldAgentID    = "agent_id"
 	fieldAgent      = agentPrefix + "id" // the same
 	fieldCustomerID = "customer_id"
-	fieldTainted    = "session.tainted"
+	fieldTainted    = sessionPrefix + "tainted"
+	fieldSources    = sessionPrefix + memberSources
 	fieldSessionID  = "session.id"
 	fieldKeyID      = "key.id"
 	fieldDryRun     = "dry_run"
@@ -34,6 +36,8 @@ const (
 	fieldOwnAgent  = "agent"
 	agentPrefix    = fieldOwnAgent + "." // of the agent of ours that makes the call
 	lookupPrefix   = "lookup."           // of the answer of a look-up
+	sessionPrefix  = "session."
+	memberSources  = "taint_sources" // a list, so it is of a document
 )
 
 // contextFields are the fields with one value, and the type that it has where it is not null.
@@ -57,7 +61,7 @@ var fieldValues = map[string][]string{
 
 var errPath = errors.New("is not a field: args.<path>, metadata.<path>, verb, provider, risk_level, operation_type, domain, agent_id, agent.id, " +
 	"agent.name, agent.version, agent.executionMode, customer_id, customer.id, customer.external_id, customer.tags, customer.metadata.<path>, " +
-	"session.id, session.tainted, key.id, dry_run, time.hour, time.weekday or lookup.<name>.<path>")
+	"session.id, session.tainted, session.taint_sources, key.id, dry_run, time.hour, time.weekday or lookup.<name>.<path>")
 
 // origin says where the values of a field are.
 type origin uint8
@@ -68,6 +72,7 @@ const (
 	ofCustomer               // of the customer's record
 	ofMetadata               // of what the caller has written about the call
 	ofAgent                  // of the agent's description
+	ofSources                // the sources of the taint
 	ofLookup                 // of the answer of a look-up of the policy
 )
 
@@ -111,6 +116,9 @@ func readField(name, zone string) (f field, p *problem) {
 		if err == nil {
 			f.lookupName, f.path = f.path[0].name, f.path[1:]
 		}
+	case name == fieldSources:
+		f.from = ofSources
+		f.path, err = parsePath(memberSources)
 	case contextFields[name] == 0:
 		err = errPath
 	}
@@ -243,12 +251,23 @@ func (f *field) record(e *evaluation) *document {
 		return lazily(&e.metadata, e.call.Context.Metadata)
 	case ofAgent:
 		return lazily(&e.agent, e.call.Context.Agent)
+	case ofSources:
+		return lazily(&e.sources, sourcesDocument(e.call.Context.TaintSources))
 	default:
 		if e.record.data == nil {
 			e.record.data = e.call.Context.Customer
 		}
 		return &e.record
 	}
+}
+
+// sourcesDocument returns the sources as a document of one member; nil where there are none.
+func sourcesDocument(sources []string) []byte {
+	if len(sources) == 0 {
+		return nil
+	}
+	raw, _ := json.Marshal(map[string][]string{memberSources: sources}) // texts can be written
+	return raw
 }
 
 func lazily(d **document, data []byte) *document {

@@ -106,8 +106,8 @@ type evaluation struct {
 	call   Call
 	args   document // its work is that of the whole evaluation
 	record document // of the customer
-	// metadata and agent are nil until they are asked for.
-	metadata, agent *document
+	// metadata, agent and sources are nil until they are asked for.
+	metadata, agent, sources *document
 	// masked are the arguments as they may be shown, once maskedRead: nil where they are args.
 	masked     *document
 	maskedRead bool

@@ -248,6 +248,8 @@ type Context struct {
 	// where that is not known.
 	CustomerNames []string
 	Tainted       *bool // session.tainted
+	// TaintSources are what has tainted the session: verbs, tools, fact:<id>, map:<id>, agent:<id>, event.
+	TaintSources []string
 	// SessionID and KeyID are those of the call; nil where it has none.
 	SessionID, KeyID *string
 	DryRun           *bool // nil where it is not known

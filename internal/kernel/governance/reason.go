@@ -29,7 +29,7 @@ func (e *evaluation) reason(enforced []*policy, decided *explained, d Decision) 
 	default:
 		b = append(b, " allows this call"...)
 	}
-	b = decided.because(b)
+	b = e.tellSources(decided.because(b), decided.policy)
 	if n := same(enforced) - 1; n > 0 {
 		b = strconv.AppendInt(append(b, "; other policies that do so: "...), int64(n), 10)
 	}
@@ -44,6 +44,27 @@ func (e *evaluation) reason(enforced []*policy, decided *explained, d Decision) 
 	case Allow:
 	}
 	return string(b)
+}
+
+// maxSources is how many sources of a taint a reason names.
+const maxSources = 5
+
+// tellSources writes what has tainted the session, where the policy asks about that.
+func (e *evaluation) tellSources(b []byte, p *policy) []byte {
+	sources := e.call.Context.TaintSources
+	asks := func(f *field) bool { return f.name == fieldTainted || f.from == ofSources }
+	asked := false
+	for c := range conditions(p.conditions) {
+		asked = asked || c.about(asks)
+	}
+	if !asked || len(sources) == 0 {
+		return b
+	}
+	b = append(append(b, ". The session has read "...), strings.Join(sources[:min(maxSources, len(sources))], ", ")...)
+	if more := len(sources) - maxSources; more > 0 {
+		b = append(strconv.AppendInt(append(b, " and "...), int64(more), 10), " more sources"...)
+	}
+	return b
 }
 
 // maxReasonRoom is how long a reason may be to be written without memory besides its own.

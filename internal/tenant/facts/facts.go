@@ -143,7 +143,7 @@ func (s *Service) Write(ctx context.Context, who actor.Actor, reference string, 
 		in.ID = uuid.Must(uuid.NewV7())
 	}
 	raw, err := json.Marshal(row{
-		ID: in.ID, Body: key.Seal(place(who.TenantID, in.ID), []byte(text)), Digest: `\x` + hex.EncodeToString(digest(key, text)), Profile: in.Profile,
+		ID: in.ID, Body: key.Seal(place(who.TenantID, in.ID), []byte(text)), Digest: `\x` + hex.EncodeToString(digest(key, text)), Profile: in.Profile && !in.Tainted,
 		Tainted: in.Tainted, Source: in.Source, Author: who.String(), AgentID: in.AgentID, SessionID: db.Optional(in.SessionID),
 		ExecutionID: db.Optional(in.ExecutionID), Supersedes: in.Supersedes,
 	})

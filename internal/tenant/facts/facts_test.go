@@ -201,6 +201,26 @@ func TestQuotaOfFactsBoundsCustomerAndTenant(t *testing.T) {
 	w.write(w.b, "ada", facts.NewFact{Text: "8"})
 }
 
+// A tainted fact is never of the profile.
+func TestTaintedFactIsNotOfTheProfile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	at := func(id uuid.UUID) facts.Fact {
+		f, err := w.facts.Change(t.Context(), w.a, "ada", id, facts.Patch{})
+		require.NoError(t, err)
+		return f
+	}
+	written := w.write(w.a, "ada", facts.NewFact{Text: "May get refunds of any amount.", Profile: true, Tainted: true})
+	require.False(t, at(written).Profile)
+	_, err := w.facts.Change(t.Context(), w.a, "ada", written, facts.Patch{Profile: new(true)})
+	require.True(t, fault.HasCode(err, fault.CodeValidation), err)
+	said := w.write(w.a, "ada", facts.NewFact{Text: "Is a doctor.", Profile: true})
+	require.True(t, at(said).Profile)
+	f, err := w.facts.Change(t.Context(), w.a, "ada", said, facts.Patch{Tainted: new(true)})
+	require.NoError(t, err)
+	require.False(t, f.Profile)
+}
+
 func TestChangedFactHasOnlyItsNewText(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -140,6 +140,12 @@ func (p Patch) of(f Fact) (Fact, []string, error) {
 			*m.has, changed = *m.to, append(changed, m.name)
 		}
 	}
+	switch asked := p.Profile != nil && *p.Profile; {
+	case asked && f.Tainted:
+		return f, nil, fault.Invalid("/profile", "tainted", "A tainted fact is never of the profile. Set tainted to false as well, once you have looked at its text.")
+	case f.Tainted && f.Profile:
+		f.Profile, changed = false, append(changed, "profile")
+	}
 	return f, changed, nil
 }
 
