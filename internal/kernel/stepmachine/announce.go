@@ -11,10 +11,17 @@ import (
 // MaxEmitted is how many events an execution may emit. Each goes to all webhooks that want it.
 const MaxEmitted = 1_000
 
-// announce emits an event. Its id is derived, so that the same step never emits two. A dry
-// run emits none.
+// eventIDs begins the ids of events that the service makes. Senders of events may not use such ids.
+const eventIDs = "evt_"
+
+// announce emits an event. Its id is derived, so that the same step never emits two. A caller who knows
+// the execution can derive it too, so from revision 3 on it is one that senders may not use. A dry run
+// emits none.
 func (m *machine) announce(t *Task, do *mapdef.DoEmit) {
 	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(m.s.Execution+t.still().String())).String()
+	if m.s.Revision >= 3 {
+		id = eventIDs + id
+	}
 	if !m.s.DryRun {
 		if m.s.Emitted == MaxEmitted {
 			m.fail(t, NewError(mapdef.CodeEventsLimit, "the execution has emitted 1,000 events"))

@@ -22,7 +22,8 @@ const Version = 1
 //	   signal is not given to another Map that waits for one of its own.
 //	2: no numbers are kept of calls that have read within an iteration, a block without steps counts like
 //	   a step, on_failure has bounds of its own, and nothing that has used up its bounds goes on.
-const Revision = 2
+//	3: the ids of events that steps emit begin with evt_, so no sender can take one before the step.
+const Revision = 3
 
 // strict reports whether the execution has the rules of revision 1.
 func (m *machine) strict() bool { return m.s.Revision >= 1 }

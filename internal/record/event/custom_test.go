@@ -119,3 +119,21 @@ func TestLongCustomEventOfTheServiceIsTruncated(t *testing.T) {
 	require.True(t, body.Truncated)
 	require.JSONEq(t, "{}", string(body.Data))
 }
+
+// The id that a step of a Map gives is one that senders may not use, and that readers find.
+func TestEventIsFoundByTheReservedIDOfItsStep(t *testing.T) {
+	t.Parallel()
+	w, tenant := newWorld(t, nil), uuid.New()
+	id := "evt_" + uuid.NewString()
+	require.True(t, event.Reserved(id))
+	b := &db.Batch{}
+	event.QueueCustom(b, event.Event{TenantID: tenant, Body: event.NewCustom("custom.a", id, "map:1", json.RawMessage(`{"x":1}`))})
+	require.NoError(t, w.db.Send(t.Context(), tenant, b))
+	e, err := w.Get(t.Context(), tenant, id)
+	require.NoError(t, err)
+	again, err := w.Get(t.Context(), tenant, event.PublicID(e.ID))
+	require.NoError(t, err)
+	require.Equal(t, e, again)
+	_, err = w.Get(t.Context(), uuid.New(), id)
+	require.True(t, fault.HasCode(err, fault.CodeEventNotFound), "%v", err)
+}

@@ -202,8 +202,8 @@ func (s *Events) open(ctx context.Context, tenant, id uuid.UUID, xid, typ, body 
 	return e, nil
 }
 
-// Get returns an event by its public id, or by the id that the sender of a custom event gave it.
-// The error is EVENT_NOT_FOUND where the tenant has none.
+// Get returns an event by its public id, or by the id that the sender of a custom event, or the step of
+// a Map, gave it. The error is EVENT_NOT_FOUND where the tenant has none.
 func (s *Events) Get(ctx context.Context, tenant uuid.UUID, id string) (Stored, error) {
 	text, ours := strings.CutPrefix(id, idPrefix)
 	if !ours {
@@ -216,7 +216,7 @@ func (s *Events) Get(ctx context.Context, tenant uuid.UUID, id string) (Stored, 
 	row, err := s.q.GetEvent(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetEventParams{TenantID: tenant, ID: parsed})
 	switch {
 	case db.IsNoRows(err):
-		return Stored{}, fault.New(fault.CodeEventNotFound, "")
+		return s.bySource(ctx, tenant, id) // the ids that steps of Maps give begin so too
 	case err != nil:
 		return Stored{}, fmt.Errorf("event: get: %w", err)
 	}
