@@ -780,6 +780,7 @@ type Policy struct {
 	UpdatedAt    time.Time
 	DeletedAt    *time.Time
 	Instructions int32
+	Bytes        int64
 }
 
 type PolicyMatch struct {

@@ -97,7 +97,7 @@ func (q *Queries) CountMatchedVerbs(ctx context.Context, db DBTX, arg CountMatch
 const DeletePolicy = `-- name: DeletePolicy :one
 UPDATE policies SET version = version + 1, deleted_at = $1, updated_by = $2, updated_at = $1
  WHERE tenant_id = $3 AND id = $4 AND deleted_at IS NULL
-RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions
+RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions, bytes
 `
 
 type DeletePolicyParams struct {
@@ -132,6 +132,7 @@ func (q *Queries) DeletePolicy(ctx context.Context, db DBTX, arg DeletePolicyPar
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Instructions,
+		&i.Bytes,
 	)
 	return i, err
 }
@@ -161,7 +162,7 @@ func (q *Queries) GetMaskPaths(ctx context.Context, db DBTX, tenantID uuid.UUID)
 }
 
 const GetPolicy = `-- name: GetPolicy :one
-SELECT id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions FROM policies WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL
+SELECT id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions, bytes FROM policies WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL
 `
 
 type GetPolicyParams struct {
@@ -189,6 +190,7 @@ func (q *Queries) GetPolicy(ctx context.Context, db DBTX, arg GetPolicyParams) (
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Instructions,
+		&i.Bytes,
 	)
 	return i, err
 }
@@ -259,8 +261,11 @@ func (q *Queries) InsertPolicy(ctx context.Context, db DBTX, arg InsertPolicyPar
 }
 
 const InsertPolicyVersion = `-- name: InsertPolicyVersion :exec
+WITH counted AS (
+    UPDATE policies SET bytes = bytes + octet_length($5::text) WHERE tenant_id = $1 AND id = $2
+)
 INSERT INTO policy_versions (tenant_id, policy_id, version, change, policy, changed_by, changed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+VALUES ($1, $2, $3, $4, $5::json, $6, $7)
 `
 
 type InsertPolicyVersionParams struct {
@@ -273,6 +278,7 @@ type InsertPolicyVersionParams struct {
 	ChangedAt time.Time
 }
 
+// The version counts in the bytes of its policy.
 func (q *Queries) InsertPolicyVersion(ctx context.Context, db DBTX, arg InsertPolicyVersionParams) error {
 	_, err := db.Exec(ctx, InsertPolicyVersion,
 		arg.TenantID,
@@ -287,7 +293,7 @@ func (q *Queries) InsertPolicyVersion(ctx context.Context, db DBTX, arg InsertPo
 }
 
 const ListPolicies = `-- name: ListPolicies :many
-SELECT id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions FROM policies
+SELECT id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions, bytes FROM policies
  WHERE tenant_id = $1 AND deleted_at IS NULL
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::boolean IS NULL OR enabled = $3)
@@ -340,6 +346,7 @@ func (q *Queries) ListPolicies(ctx context.Context, db DBTX, arg ListPoliciesPar
 			&i.UpdatedAt,
 			&i.DeletedAt,
 			&i.Instructions,
+			&i.Bytes,
 		); err != nil {
 			return nil, err
 		}
@@ -711,7 +718,7 @@ UPDATE policies SET version = version + 1, name = $1, description = $2, enabled 
        priority = $5, action = $6, document = $7, instructions = $8, updated_by = $9, updated_at = $10,
        deleted_at = NULL
  WHERE tenant_id = $11 AND id = $12
-RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions
+RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions, bytes
 `
 
 type RestorePolicyParams struct {
@@ -763,6 +770,7 @@ func (q *Queries) RestorePolicy(ctx context.Context, db DBTX, arg RestorePolicyP
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Instructions,
+		&i.Bytes,
 	)
 	return i, err
 }
@@ -819,7 +827,7 @@ const UpdatePolicy = `-- name: UpdatePolicy :one
 UPDATE policies SET version = version + 1, name = $1, description = $2, enabled = $3, mode = $4,
        priority = $5, action = $6, document = $7, instructions = $8, updated_by = $9, updated_at = $10
  WHERE tenant_id = $11 AND id = $12 AND deleted_at IS NULL
-RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions
+RETURNING id, tenant_id, version, name, description, enabled, mode, priority, action, document, created_by, created_at, updated_by, updated_at, deleted_at, instructions, bytes
 `
 
 type UpdatePolicyParams struct {
@@ -870,6 +878,7 @@ func (q *Queries) UpdatePolicy(ctx context.Context, db DBTX, arg UpdatePolicyPar
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Instructions,
+		&i.Bytes,
 	)
 	return i, err
 }

@@ -172,6 +172,8 @@ func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Poli
 	}, c, from)
 }
 
+// recordDocument is record for a document as it is stored. QUOTA_EXCEEDED where the policy has too many
+// versions, or the tenant too many bytes of them.
 func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor, row dbsqlc.Policy, c Change, from int32) error {
 	err := s.q.InsertPolicyVersion(ctx, tx, dbsqlc.InsertPolicyVersionParams{
 		TenantID: who.TenantID, PolicyID: row.ID, Version: row.Version, Change: string(c), Policy: row.Document,
@@ -179,6 +181,14 @@ func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor
 	})
 	if err != nil {
 		return fmt.Errorf("policy: keep the version: %w", err)
+	}
+	if c != Deleted { // what governs can always be ended
+		if most := s.quotas.Most(quota.PolicyVersions); int64(row.Version) > most {
+			return fault.Newf(fault.CodeQuotaExceeded, "The policy has reached the quota policy_versions: at most %d versions of one policy. Delete it, and make another one of it.", most)
+		}
+		if err := s.quotas.Require(ctx, tx, who.TenantID, quota.PolicyHistory); err != nil {
+			return err
+		}
 	}
 	rec := audit.Change(who, c.action(), audit.SubjectPolicy, row.ID.String())
 	details := map[string]any{"version": row.Version, "name": row.Name, "enabled": row.Enabled, "mode": row.Mode, "action": row.Action}

@@ -21,34 +21,36 @@ type Resource string
 
 // The resources.
 const (
-	Keys          Resource = "keys"
-	Users         Resource = "users"
-	Sessions      Resource = "sessions"
-	Providers     Resource = "providers"
-	Verbs         Resource = "verbs"
-	Catalog       Resource = "catalog_entries"
-	VerbBytes     Resource = "verb_bytes"
-	Documents     Resource = "document_bytes"
-	Credentials   Resource = "credentials"
-	Customers     Resource = "customers"
-	CustomerFacts Resource = "customer_facts"
-	Facts         Resource = "facts"
-	Policies      Resource = "policies"
-	PolicyBytes   Resource = "policy_bytes"
-	Windows       Resource = "policy_windows"
-	Grants        Resource = "grants"
-	Switches      Resource = "kill_switches"
-	Maps          Resource = "maps"
-	MapVersions   Resource = "map_versions"
-	MapBytes      Resource = "map_bytes"
-	Agents        Resource = "agents"
-	AgentVersions Resource = "agent_versions"
-	AgentBytes    Resource = "agent_bytes"
-	Budgets       Resource = "budgets"
-	MapExecutions Resource = "map_executions"
-	MapQueue      Resource = "map_queue"
-	Conversations Resource = "agent_sessions"
-	OpenTurns     Resource = "open_messages"
+	Keys           Resource = "keys"
+	Users          Resource = "users"
+	Sessions       Resource = "sessions"
+	Providers      Resource = "providers"
+	Verbs          Resource = "verbs"
+	Catalog        Resource = "catalog_entries"
+	VerbBytes      Resource = "verb_bytes"
+	Documents      Resource = "document_bytes"
+	Credentials    Resource = "credentials"
+	Customers      Resource = "customers"
+	CustomerFacts  Resource = "customer_facts"
+	Facts          Resource = "facts"
+	Policies       Resource = "policies"
+	PolicyBytes    Resource = "policy_bytes"
+	PolicyVersions Resource = "policy_versions"
+	PolicyHistory  Resource = "policy_version_bytes"
+	Windows        Resource = "policy_windows"
+	Grants         Resource = "grants"
+	Switches       Resource = "kill_switches"
+	Maps           Resource = "maps"
+	MapVersions    Resource = "map_versions"
+	MapBytes       Resource = "map_bytes"
+	Agents         Resource = "agents"
+	AgentVersions  Resource = "agent_versions"
+	AgentBytes     Resource = "agent_bytes"
+	Budgets        Resource = "budgets"
+	MapExecutions  Resource = "map_executions"
+	MapQueue       Resource = "map_queue"
+	Conversations  Resource = "agent_sessions"
+	OpenTurns      Resource = "open_messages"
 
 	ModelProviders Resource = "model_providers"
 
@@ -61,7 +63,9 @@ const (
 	Streams      Resource = "streams"
 	ReplyStreams Resource = "reply_streams"
 
-	Mails Resource = "mails"
+	Mails               Resource = "mails"
+	MailLinks           Resource = "mail_links"
+	MailLinksUnverified Resource = "mail_links_unverified"
 )
 
 // Spec is one row of the table.
@@ -150,6 +154,15 @@ func Table() []Spec { //nolint:funlen // a table
 			"SELECT coalesce(sum(octet_length(document::text) + 20 * instructions), 0) FROM policies WHERE tenant_id = $1 AND deleted_at IS NULL",
 		},
 		{
+			// Package policy counts them: a policy has the number of its newest version in its row.
+			PolicyVersions, 1_000, "versions of one policy", "", "", "",
+		},
+		{
+			// Nothing removes a version, as executions and audit records name it.
+			PolicyHistory, 12 << 20, "bytes of all versions of policies, of deleted policies too", "Store fewer and shorter versions.", "",
+			"SELECT coalesce(sum(bytes), 0)::bigint FROM policies WHERE tenant_id = $1",
+		},
+		{
 			// A call may be counted in all of them, and judged by all.
 			Windows, 50, "windows that enabled policies ask for; those that count the same count once", "Disable a policy, or ask for windows that count the same.",
 			"SELECT FROM policy_windows WHERE tenant_id = $1 AND gone_at IS NULL", "",
@@ -228,6 +241,16 @@ func Table() []Spec { //nolint:funlen // a table
 			"SELECT FROM mails WHERE tenant_id = $1 AND ended_at IS NULL", "",
 		},
 		{
+			// As many as strangers may ask for from one network address. Withdrawn invitations count.
+			MailLinks, 60, "mails with links that its people sent in an hour: invitations and changes of addresses", "Send more later.",
+			linked, "",
+		},
+		{
+			// A stranger who signs up could have the service write to anybody otherwise.
+			MailLinksUnverified, 5, "mails with links in an hour while no owner has verified their address", "An owner verifies their address by the mail of the sign-up; there may be 60 then.",
+			linked + " AND NOT EXISTS (SELECT FROM users WHERE tenant_id = $1 AND role = 'owner' AND email_verified_at IS NOT NULL AND removed_at IS NULL)", "",
+		},
+		{
 			// Each that wants an event adds a row to the transaction of the change.
 			Webhooks, 100, "webhooks, those that are disabled included", "Delete one that is no longer used.",
 			"SELECT FROM webhooks WHERE tenant_id = $1", "",
@@ -252,6 +275,9 @@ func Table() []Spec { //nolint:funlen // a table
 		},
 	}
 }
+
+// linked selects the mails with links of an hour.
+const linked = "SELECT FROM mails WHERE tenant_id = $1 AND kind IN ('invitation', 'change') AND created_at > now() - interval '1 hour'"
 
 // Limits are the quotas of a process. The zero value has the defaults of the table.
 type Limits struct{ most map[Resource]int64 }

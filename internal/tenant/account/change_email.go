@@ -10,7 +10,6 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/mail"
-	"agentruntime/internal/record/quota"
 )
 
 // NewEmail is what a person changes their address with.
@@ -53,7 +52,6 @@ func (s *Service) ChangeEmail(ctx context.Context, who actor.Actor, in NewEmail)
 	})
 	s.queueLink(b, mail.Mail{ID: id, TenantID: &who.TenantID, UserID: &who.ID, Kind: MailChange, Address: address})
 	s.queueNotice(b, who.TenantID, who.ID, MailChanging, user.Email, mail.Data{To: address})
-	s.cfg.Quotas.Queue(b, who.TenantID, quota.Mails)
 	audit.Queue(b, aboutUser(who, audit.UserEmailChanging, who.ID))
 	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
 		return fmt.Errorf("account: ask to change email: %w", err)

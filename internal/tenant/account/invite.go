@@ -63,7 +63,6 @@ func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (
 		})
 		s.queueLink(b, m.Mail)
 		s.cfg.Quotas.Queue(b, who.TenantID, quota.Users)
-		s.cfg.Quotas.Queue(b, who.TenantID, quota.Mails)
 		audit.Queue(b, aboutUser(who, audit.UserInvited, out.ID).With(map[string]any{"role": role}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: invite user: %w", err)
@@ -95,7 +94,6 @@ func (s *Service) InviteAgain(ctx context.Context, who actor.Actor, id string) (
 			TenantID: who.TenantID, ID: out.ID, InvitationHash: hash, InvitationExpiresAt: out.InvitationExpiresAt, InvitationMailHash: invitation.hash,
 		})
 		s.queueLink(b, invitation.Mail)
-		s.cfg.Quotas.Queue(b, who.TenantID, quota.Mails)
 		audit.Queue(b, m.record(audit.UserInvited).With(map[string]any{"role": out.Role, "again": true}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return User{}, fmt.Errorf("account: renew invitation: %w", err)

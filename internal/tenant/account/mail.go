@@ -9,6 +9,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/record/mail"
+	"agentruntime/internal/record/quota"
 )
 
 // The kinds of mail. Letter has the text of each.
@@ -68,10 +69,14 @@ func (s *Service) queueAsked(b *db.Batch, who actor.Actor, kind mail.Kind, addre
 	}}, s.now())
 }
 
-// queueLink queues a mail with a link, on behalf of a user of the tenant.
+// queueLink queues a mail with a link, on behalf of a user of the tenant. The batch fails with
+// QUOTA_EXCEEDED where the tenant has too many mails that wait, or has sent too many such in an hour.
 func (s *Service) queueLink(b *db.Batch, m mail.Mail) {
 	m.Bounds = []mail.Bound{s.linkTo(m.Address)}
 	mail.Queue(b, m, s.now())
+	for _, r := range []quota.Resource{quota.Mails, quota.MailLinks, quota.MailLinksUnverified} {
+		s.cfg.Quotas.Queue(b, *m.TenantID, r)
+	}
 }
 
 // queueNotice tells a user what happened to their account.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/actor"
@@ -378,6 +379,38 @@ func TestUnsentMailOfATenantIsBounded(t *testing.T) {
 	require.NoError(t, err, "a key does not wait for mail")
 	require.Len(t, h.deliver(t), 4)
 	require.NoError(t, invite(ada, "c@example.com"))
+}
+
+// A stranger who signs up could have the service write to any number of people. A withdrawn invitation counts,
+// since its mail is sent.
+func TestMailWithLinksOfATenantIsBoundedInAnHour(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	var err error
+	now := time.Now() // the database's clock counts
+	h.at.Store(&now)
+	h.cfg.Quotas, err = quota.New(map[string]int64{"mail_links": 4, "mail_links_unverified": 2})
+	require.NoError(t, err)
+	h.signUp(t, "ada@example.com", password)
+	ada, err := h.logIn(t, "ada@example.com", password)
+	require.NoError(t, err)
+	invite := func() error {
+		made, err := h.Invite(t.Context(), as(ada), InviteInput{Email: uuid.NewString() + "@example.com", Role: "member"})
+		if err == nil {
+			err = h.RemoveUser(t.Context(), as(ada), made.User.ID.String(), nil)
+		}
+		return err
+	}
+	require.NoError(t, invite())
+	require.NoError(t, invite())
+	requireCode(t, fault.CodeQuotaExceeded, invite())
+	requireCode(t, fault.CodeQuotaExceeded, h.ChangeEmail(t.Context(), as(ada), NewEmail{Current: password, Email: "next@example.com"}))
+	one[int64](t, h, "WITH u AS (UPDATE users SET email_verified_at = now() RETURNING id) SELECT count(*) FROM u")
+	require.NoError(t, invite(), "an owner has verified their address")
+	require.NoError(t, h.ChangeEmail(t.Context(), as(ada), NewEmail{Current: password, Email: "next@example.com"}))
+	requireCode(t, fault.CodeQuotaExceeded, invite())
+	one[int64](t, h, "WITH u AS (UPDATE mails SET created_at = created_at - interval '61 minutes' RETURNING id) SELECT count(*) FROM u")
+	require.NoError(t, invite(), "an hour later")
 }
 
 func TestOldMailIsForgotten(t *testing.T) {
