@@ -77,14 +77,7 @@ func (a *App) cassettes(deps *models.Deps) error {
 			return fmt.Errorf("app: MODEL_RECORD: %w", errors.Join(err, to.Close()))
 		}
 		a.onClose(func() { _ = to.Close() }) // each line is written at once
-		connect := deps.Connect
-		deps.Connect = func(c models.Connection) (model.Model, error) {
-			m, err := connect(c)
-			if err != nil {
-				return nil, err
-			}
-			return recorder.Of(m), nil
-		}
+		deps.Record = recorder.Of
 	}
 	return nil
 }

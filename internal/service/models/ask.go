@@ -151,7 +151,14 @@ func (s *Service) open(ctx context.Context, tenant uuid.UUID, choice agentdef.Mo
 		return nil, uuid.Nil, err
 	}
 	m, err := s.d.Connect(Connection{API: p.API, BaseURL: p.BaseURL, Credential: secret, Private: p.Private != ""})
-	return m, sealed.ID, err
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	m = openedWith(m, secret)
+	if s.d.Record != nil {
+		m = s.d.Record(m)
+	}
+	return m, sealed.ID, nil
 }
 
 // used brings the credential's last_used_at up to date, at most once a minute.

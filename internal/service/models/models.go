@@ -28,7 +28,7 @@ type Connection struct {
 	Private bool
 }
 
-// Deps are the collaborators; all are required but Replay, Now and Wait.
+// Deps are the collaborators; all are required but Replay, Record, Now and Wait.
 type Deps struct {
 	DB        *db.Pool
 	Vault     *vault.Vault
@@ -39,6 +39,8 @@ type Deps struct {
 	BuiltIn map[string]model.Model
 	// Replay answers in the place of all models that are not built in; nil outside development.
 	Replay model.Model
+	// Record returns a model that records what another answers; nil outside development.
+	Record func(model.Model) model.Model
 	Log    *slog.Logger
 	Now    func() time.Time
 	// Wait waits for a time, or until the context ends; nil is a timer.

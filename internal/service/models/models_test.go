@@ -400,12 +400,8 @@ func TestConversationIsReplayed(t *testing.T) {
 	var tape bytes.Buffer
 	recorder, err := replay.NewRecorder(nil, &tape)
 	require.NoError(t, err)
-	var w *world
-	w = newWorld(t, func(d *models.Deps) {
-		d.Connect = func(c models.Connection) (model.Model, error) {
-			m, err := w.connect(c)
-			return recorder.Of(m), err
-		}
+	w := newWorld(t, func(d *models.Deps) {
+		d.Record = recorder.Of
 	})
 	who := w.tenant()
 	w.credential(who, "openai", "a-secret-token",
