@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
@@ -106,20 +107,38 @@ func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 		return
 	}
 	m.busy++
-	m.evaluations[key] = true
+	ctx, m.evaluations[key] = workflow.WithCancel(ctx)
 	in := flow.MapEvaluation{MapRef: m.in.MapRef, Ask: c, Unwritten: slices.Clone(m.written)}
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		evaluated, left, err := m.evaluated(ctx, in)
 		m.busy--
 		delete(m.evaluations, key)
-		if err != nil || left {
+		if err != nil && !temporal.IsCanceledError(err) || left {
 			return // the workflow ends, or goes on in a new history
 		}
 		m.answered(key)
-		if evaluated.Later == 0 {
+		if err == nil && evaluated.Later == 0 {
 			m.tell(evaluated.Evaluated)
 		}
 	})
+}
+
+// dropEvaluations ends the activities of evaluations that the machine waits for no longer, so that a
+// cancellation does not wait for them.
+func (m *mapRun) dropEvaluations() {
+	if len(m.evaluations) == 0 || m.shows().Revision < 4 {
+		return
+	}
+	for _, key := range m.keys {
+		if c, is := m.open[key].(stepmachine.Evaluate); is && m.evaluations[key] != nil && !m.wants(c) {
+			m.evaluations[key]()
+		}
+	}
+}
+
+// wants reports whether the machine waits for the value.
+func (m *mapRun) wants(c stepmachine.Evaluate) bool {
+	return !m.over && m.finish == nil && m.machine.Asks(c)
 }
 
 // changeEvaluatesFew names changes of this workflow, for histories from before them. Before 1, an execution
@@ -138,7 +157,7 @@ func evaluatesFew(ctx workflow.Context) workflow.Version {
 // left: the history has become long before the turn came, so the next one makes the evaluation.
 func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flow.MapEvaluated, left bool, err error) {
 	out.Later = time.Millisecond // until there is a value
-	wanted := func() bool { return !m.over && m.finish == nil && m.machine.Asks(in.Ask) }
+	wanted := func() bool { return m.wants(in.Ask) }
 	if m.evaluating >= mostEvaluating && evaluatesFew(ctx) > workflow.DefaultVersion {
 		left, err = m.rest(ctx, wanted, func(until func() bool) error {
 			return workflow.Await(ctx, func() bool { return m.evaluating < mostEvaluating || until() })

@@ -100,3 +100,27 @@ func TestMapRunLeavesEvaluationsThatWaitToItsNextHistory(t *testing.T) {
 	require.Less(t, w.ended["shop:ship"], 2*time.Hour, "it does not wait for the evaluations")
 	require.GreaterOrEqual(t, w.passed(), 2*time.Hour)
 }
+
+// An evaluation that lasts ends with the cancellation, and nobody waits for its activity.
+func TestMapRunThatIsCancelledEndsItsEvaluations(t *testing.T) {
+	t.Parallel()
+	w := newMapWorld(t, `[{"id":"n","type":"transform","expr":"${[range(3)] | length}"}]`)
+	began := make(chan struct{})
+	w.news = func() flow.MapNews {
+		select {
+		case <-began:
+			return flow.MapNews{Cancel: true}
+		default:
+			return flow.MapNews{}
+		}
+	}
+	w.run(func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterActivityWithOptions(func(ctx context.Context, _ flow.MapEvaluation) (flow.MapEvaluated, error) {
+			close(began)
+			env.SignalWorkflow(flow.SignalRecheck, nil)
+			<-ctx.Done()
+			return flow.MapEvaluated{}, ctx.Err()
+		}, activity.RegisterOptions{Name: string(flow.EvaluateInMap)})
+	})
+	require.Equal(t, stepmachine.StatusCancelled, w.finish.Status)
+}

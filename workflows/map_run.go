@@ -23,7 +23,7 @@ func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
 func runMap(ctx workflow.Context, in flow.MapInput, known stepmachine.Machines) (flow.MapResult, error) {
 	m := &mapRun{
 		in: in, machines: known, calls: map[string]*mapCall{}, models: map[string]*mapModel{},
-		timers: map[string]workflow.CancelFunc{}, evaluations: map[string]bool{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
+		timers: map[string]workflow.CancelFunc{}, evaluations: map[string]workflow.CancelFunc{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
 	}
 	m.cancels = ctx.Done()
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -79,8 +79,8 @@ type mapRun struct {
 	models map[string]*mapModel
 	timers map[string]workflow.CancelFunc
 	asks   map[string]*mapAsk
-	// evaluations are those that are made or wait for their turn, by their keys.
-	evaluations map[string]bool
+	// evaluations end those that are made or wait for their turn, by their keys.
+	evaluations map[string]workflow.CancelFunc
 	// written is what was not yet given to an activity that writes it, seq the number of the next.
 	written []stepmachine.Command
 	seq     int
@@ -207,6 +207,7 @@ func (m *mapRun) step(ctx workflow.Context) error {
 		return err
 	}
 	m.obey(ctx, commands)
+	m.dropEvaluations()
 	return nil
 }
 
@@ -231,6 +232,7 @@ const changeKeepsAnswers = "keep early answers to people's steps"
 func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 	if news.Over {
 		m.over = true
+		m.dropEvaluations()
 		return
 	}
 	if news.Caller != "" && m.parent != "" {
@@ -487,7 +489,7 @@ func (m *mapRun) withheld() (keys []string) {
 		case stepmachine.AskApproval:
 			left = m.asks[key] == nil
 		case stepmachine.Evaluate:
-			left = !m.evaluations[key]
+			left = m.evaluations[key] == nil
 		}
 		if left {
 			keys = append(keys, key)

@@ -7,6 +7,7 @@ package jqchild
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,8 +39,17 @@ const (
 // as after a fault of ours, and never come to its end.
 const together = 3
 
-// Longest is how long Run takes at most: it waits for its turn, starts a child, and has it evaluate.
-const Longest = waitForTurn + startLimit + patience*Time
+// lasting is how long after its first expression a value may still begin others. Beyond it the processor
+// is too busy for that many.
+const lasting = 30 * time.Second
+
+// Longest is how long one value takes at most of a caller that waits Briefly: what begins within lasting,
+// and the last expression, which waits for its turn, starts a child, and is evaluated.
+const Longest = lasting + waitBriefly + startLimit + patience*Time
+
+// Here is how much work of this process one value may take, in bytes that are read: some 0.1 s. Paths
+// into a root take ten times its bytes at most, so those into 4 MiB are followed here.
+const Here = 64 << 20
 
 // Config has the values of a Pool.
 type Config struct {
@@ -53,6 +63,8 @@ type Config struct {
 	// Reading is how much longer an evaluation may take for each MiB that it reads, because reading
 	// is no work of the expression; 0 where Time is enough for that too.
 	Reading time.Duration
+	// Here is how much work of this process one value may take; 0 for the constant of that name.
+	Here int
 	// Share is how many children one party may have at once; 0 for all but one.
 	Share int
 	// Wait is how long a caller waits for a child; 0 for waitForTurn.
@@ -74,6 +86,7 @@ type Pool struct {
 	command []string
 	time    time.Duration
 	reading time.Duration // for each MiB
+	here    int           // work for each value
 	turns   *turns.Turns
 	share   int           // children that one party has at once
 	wait    time.Duration // for a child
@@ -83,6 +96,7 @@ type Pool struct {
 	mu     sync.Mutex
 	idle   []*child
 	closed bool
+	hungry map[[sha256.Size]byte]time.Duration // see starved.go
 }
 
 // New returns a pool. Children start when they are needed.
@@ -100,7 +114,8 @@ func New(cfg Config) (*Pool, error) {
 	}
 	share, wait := cmp.Or(cfg.Share, max(cfg.Children-1, 1)), cmp.Or(cfg.Wait, waitForTurn)
 	return &Pool{
-		command: command, time: cmp.Or(cfg.Time, Time), reading: cfg.Reading, share: share, wait: wait, nice: cfg.Nice, crowds: crowds{of: map[string]*crowd{}},
+		command: command, time: cmp.Or(cfg.Time, Time), reading: cfg.Reading, here: cmp.Or(cfg.Here, Here), share: share, wait: wait, nice: cfg.Nice, crowds: crowds{of: map[string]*crowd{}},
+		hungry: map[[sha256.Size]byte]time.Duration{},
 		turns: turns.New(turns.Config{
 			Slots: cfg.Children, Share: share, Wait: wait, Each: waitersEach, Most: waitersMost,
 		}),
@@ -121,21 +136,38 @@ func (p *Pool) Close() {
 // For returns the sandbox of one party, a tenant, for one value. Parties get children in turn, so
 // that the costly expressions of one do not delay the others.
 func (p *Pool) For(party string) expression.Sandbox {
-	return &sandbox{pool: p, party: party, left: together * p.time, wait: p.wait}
+	return p.sandbox(party, p.wait)
 }
 
 // Briefly is For a caller that keeps a place of others while it waits for a child, so that it waits for
 // 5 s at most.
 func (p *Pool) Briefly(party string) expression.Sandbox {
-	return &sandbox{pool: p, party: party, left: together * p.time, wait: min(p.wait, waitBriefly)}
+	return p.sandbox(party, min(p.wait, waitBriefly))
+}
+
+func (p *Pool) sandbox(party string, wait time.Duration) *sandbox {
+	return &sandbox{pool: p, party: party, here: p.here, left: together * p.time, wait: wait}
 }
 
 // sandbox is used by one caller at a time.
 type sandbox struct {
 	pool  *Pool
 	party string
+	here  int           // work that this process may still do
 	left  time.Duration // for all that is still evaluated
 	wait  time.Duration // for a child
+	until time.Time     // others may begin; zero before the first one
+}
+
+// Spend implements expression.Sandbox. What is left after a refusal is nothing: the value has had its part
+// of this process.
+func (s *sandbox) Spend(work int) bool {
+	if work > s.here {
+		s.here = -1
+		return false
+	}
+	s.here -= work
+	return true
 }
 
 // Run implements expression.Sandbox. A child that dies over an expression is a *Failure with
@@ -153,6 +185,11 @@ func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots
 	if s.left <= 0 {
 		return nil, &expression.Failure{Code: expression.CodeLimit, Detail: fmt.Sprintf("the expressions of one value take longer than %s together", together*s.pool.time)}
 	}
+	if s.until.IsZero() {
+		s.until = time.Now().Add(lasting)
+	} else if time.Now().After(s.until) {
+		return nil, &expression.BusyError{Reason: errStarved, Line: soon}
+	}
 	free, err := s.turn(ctx)
 	if err != nil {
 		return nil, err
@@ -166,12 +203,15 @@ func (s *sandbox) Run(ctx context.Context, source string, roots expression.Roots
 	}
 	clock := c.clock(min(s.pool.time, s.left) + time.Duration(len(question)>>10)*s.pool.reading/1024)
 	answer, err := c.ask(ctx, question, clock)
-	s.left -= clock.spent()
+	spent := clock.spent()
+	s.left -= spent
+	if errors.Is(err, errStarved) {
+		c.end()
+		return nil, s.starved(question, spent)
+	}
+	s.pool.fed(s.party, question)
 	if err != nil {
 		c.end()
-		if errors.Is(err, errStarved) {
-			err = s.busy(err)
-		}
 		return nil, err
 	}
 	s.pool.give(c)

@@ -271,6 +271,64 @@ func TestExpressionsOfOneValueShareTheirTime(t *testing.T) {
 	require.Equal(t, "1000", string(got[0]))
 }
 
+// What this process does for a value is bounded too. Beyond that, children evaluate also what would be
+// quick here, until the time of the value is over. Its end is a result, so that nobody repeats it.
+func TestValueThatTakesTooMuchHereGoesToChildren(t *testing.T) {
+	t.Parallel()
+	p, err := jqchild.New(jqchild.Config{Children: 1, Time: 100 * time.Millisecond, Here: 100_000})
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	eval := func(paths int) (json.RawMessage, error) {
+		text, faults := expression.ParseTemplate(strings.Repeat("${trigger_data.z}", paths))
+		require.Empty(t, faults)
+		v := expression.TextValue(text)
+		return v.Eval(t.Context(), p.For("tenant"), expression.Roots{TriggerData: json.RawMessage(`{"p":[` + strings.Repeat(`"x",`, 50_000) + `1],"z":1}`)})
+	}
+	got, err := eval(2)
+	require.NoError(t, err)
+	require.Equal(t, `"11"`, string(got))
+	_, err = eval(1000)
+	var failure *expression.Failure
+	require.ErrorAs(t, err, &failure)
+	require.Equal(t, expression.CodeLimit, failure.Code)
+}
+
+func TestSpendingEndsWithWhatAValueHas(t *testing.T) {
+	t.Parallel()
+	s := pool(t).For("tenant")
+	require.True(t, s.Spend(jqchild.Here))
+	require.True(t, s.Spend(0))
+	require.False(t, s.Spend(1))
+	require.False(t, s.Spend(0), "a value that wanted more has nothing left")
+}
+
+// A value of many expressions ends before its activity does, which would be made again.
+func TestValueThatLastsTooLongIsEvaluatedLater(t *testing.T) {
+	t.Parallel()
+	s := pool(t).For("tenant")
+	_, err := s.Run(t.Context(), `1`, expression.Roots{})
+	require.NoError(t, err)
+	jqchild.Late(s)
+	_, err = s.Run(t.Context(), `1`, expression.Roots{})
+	_, is := errors.AsType[*expression.BusyError](err)
+	require.True(t, is, "%v", err)
+}
+
+// An expression without an end ends on a busy machine too, where no try gets its whole time.
+func TestTriesOfAStarvedExpressionAddUp(t *testing.T) {
+	t.Parallel()
+	p := pool(t)
+	var failure *expression.Failure
+	for range 5 {
+		busy, is := errors.AsType[*expression.BusyError](jqchild.Starved(p.For("tenant"), "endless", time.Second))
+		require.True(t, is)
+		require.Less(t, busy.Line(), time.Minute)
+		require.NotErrorAs(t, jqchild.Starved(p.For("another"), "endless", 0), &failure, "others have their own tries")
+	}
+	require.ErrorAs(t, jqchild.Starved(p.For("tenant"), "endless", time.Second), &failure)
+	require.Equal(t, expression.CodeLimit, failure.Code)
+}
+
 // Who finds no place among the waiting hears when to ask again.
 func TestCrowdedPoolSaysWhenToAskAgain(t *testing.T) {
 	t.Parallel()

@@ -9,62 +9,131 @@ import (
 // document takes some milliseconds and no memory. Steps of the path are names (string) and
 // positions (int, negative ones from the end). A value that is not there is null, as in jq.
 // ok is false where the path does not fit the types, or raw cannot be read; the caller then
-// decodes raw, and learns why.
+// decodes raw, and learns why. Each step reads what it is in: an Index is for many paths.
 func Lookup(raw json.RawMessage, path []any) (value json.RawMessage, ok bool) {
-	value = bytes.TrimSpace(raw)
+	t := text{data: raw}
+	at := space(raw, 0)
 	for _, step := range path {
-		if len(value) == 0 {
+		if t.isNull(at) {
+			return null(), true
+		}
+		if at, ok = t.find(at, step); !ok {
 			return nil, false
 		}
-		if string(value) == "null" {
-			return value, true
-		}
-		switch s := step.(type) {
-		case string:
-			value, ok = member(value, s)
-		case int:
-			value, ok = item(value, s)
-		default:
-			ok = false
-		}
-		if !ok {
-			return nil, false
+		if at < 0 {
+			return null(), true
 		}
 	}
-	return value, len(value) > 0
+	return t.value(at)
 }
 
 func null() json.RawMessage { return json.RawMessage("null") }
 
-// member returns the last member of that name, as a decoder would.
-func member(object []byte, name string) (json.RawMessage, bool) {
-	if object[0] != '{' {
+// text is JSON as it is written.
+type text struct {
+	data []byte
+	// long are the values of at least longValue bytes, in the order of the text, so that they are
+	// skipped without being read; nil where they are not known.
+	long []span
+	// read is how many bytes were read.
+	read int
+}
+
+// span is where a value begins and ends.
+type span struct{ from, to uint32 }
+
+func (t *text) isNull(at int) bool {
+	return at < len(t.data) && bytes.HasPrefix(t.data[at:], []byte("null"))
+}
+
+// value returns the value that begins at a place. ok is false where it has no end.
+func (t *text) value(at int) (value json.RawMessage, ok bool) {
+	end := t.skip(at)
+	if at >= len(t.data) || end < 0 {
 		return nil, false
 	}
-	found := null()
-	i := space(object, 1)
-	for i < len(object) && object[i] == '"' {
-		end := skip(object, i)
-		if end < 0 {
-			return nil, false
-		}
-		matches := named(object[i:end], name)
-		i = space(object, end)
-		if i >= len(object) || object[i] != ':' {
-			return nil, false
-		}
-		start := space(object, i+1)
-		if end = skip(object, start); end < 0 {
-			return nil, false
-		}
-		if matches {
-			found = object[start:end]
-		}
-		if i = space(object, end); i < len(object) && object[i] == ',' {
-			i = space(object, i+1)
+	return t.data[at:end], true
+}
+
+// find returns where the member or the item begins that a step leads to; -1 where there is none. ok is
+// false where the value at the place has none, or cannot be read.
+func (t *text) find(at int, step any) (found int, ok bool) {
+	found = -1
+	switch s := step.(type) {
+	case string:
+		ok = t.members(at, func(name []byte, from int) {
+			if named(name, s) { // the last one counts, as for a decoder
+				found = from
+			}
+		})
+	case int:
+		var all []int // for positions from the end only
+		n := 0
+		ok = t.items(at, func(from int) {
+			if n == s {
+				found = from
+			}
+			if s < 0 {
+				all = append(all, from)
+			}
+			n++
+		})
+		if i := len(all) + s; s < 0 && i >= 0 {
+			found = all[i]
 		}
 	}
-	return found, i < len(object) && object[i] == '}'
+	return found, ok
+}
+
+// members calls do with each member of the object at a place. It returns false where there is no
+// well-formed object.
+func (t *text) members(at int, do func(quoted []byte, from int)) bool {
+	data := t.data
+	if at >= len(data) || data[at] != '{' {
+		return false
+	}
+	i := space(data, at+1)
+	for i < len(data) && data[i] == '"' {
+		end := skip(data, i)
+		if end < 0 {
+			return false
+		}
+		name := data[i:end]
+		t.read += end - i
+		if i = space(data, end); i >= len(data) || data[i] != ':' {
+			return false
+		}
+		from := space(data, i+1)
+		if end = t.skip(from); end < 0 {
+			return false
+		}
+		do(name, from)
+		if i = space(data, end); i < len(data) && data[i] == ',' {
+			i = space(data, i+1)
+		}
+	}
+	return i < len(data) && data[i] == '}'
+}
+
+// items calls do with each item of the array at a place. It returns false where there is no well-formed
+// array.
+func (t *text) items(at int, do func(from int)) bool {
+	data := t.data
+	if at >= len(data) || data[at] != '[' {
+		return false
+	}
+	i := space(data, at+1)
+	for i < len(data) && data[i] != ']' {
+		end := t.skip(i)
+		if end < 0 {
+			return false
+		}
+		do(i)
+		if i = space(data, end); i < len(data) && data[i] == ',' {
+			i = space(data, i+1)
+		}
+	}
+	return i < len(data)
 }
 
 // named reports whether a quoted name is the name.
@@ -73,37 +142,17 @@ func named(quoted []byte, name string) bool {
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner) == name
 	}
-	var plain string
-	return json.Unmarshal(quoted, &plain) == nil && plain == name
+	return unquoted(quoted) == name
 }
 
-// item returns the item at a position.
-func item(array []byte, at int) (json.RawMessage, bool) {
-	if array[0] != '[' {
-		return nil, false
+// unquoted returns what a quoted name says.
+func unquoted(quoted []byte) string {
+	var plain string
+	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner)
 	}
-	var all [][]byte // for positions from the end only
-	i := space(array, 1)
-	found := null()
-	for n := 0; i < len(array) && array[i] != ']'; n++ {
-		end := skip(array, i)
-		if end < 0 {
-			return nil, false
-		}
-		if n == at {
-			found = array[i:end]
-		}
-		if at < 0 {
-			all = append(all, array[i:end])
-		}
-		if i = space(array, end); i < len(array) && array[i] == ',' {
-			i = space(array, i+1)
-		}
-	}
-	if from := len(all) + at; at < 0 && from >= 0 {
-		found = all[from]
-	}
-	return found, i < len(array)
+	_ = json.Unmarshal(quoted, &plain) // it was read as a name before
+	return plain
 }
 
 func space(data []byte, i int) int {
@@ -111,6 +160,17 @@ func space(data []byte, i int) int {
 		i++
 	}
 	return i
+}
+
+// skip returns where the value ends that begins at a place, or -1.
+func (t *text) skip(at int) int {
+	if end := t.ofLong(at); end > 0 {
+		t.read++
+		return end
+	}
+	end := skip(t.data, at)
+	t.read += max(end-at, 0)
+	return end
 }
 
 // skip returns where the value ends that begins at i, or -1.

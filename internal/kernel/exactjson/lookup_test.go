@@ -2,6 +2,9 @@ package exactjson_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,7 +59,8 @@ func TestLookupAgreesWithADecoder(t *testing.T) {
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {
 		leaf := rapid.OneOf(rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(b bool) any { return b }),
-			rapid.Map(rapid.IntRange(-99, 99), func(n int) any { return json.Number(exactjson.Text(n)) }), rapid.Map(rapid.StringN(0, 5, -1), func(s string) any { return s }))
+			rapid.Map(rapid.IntRange(-99, 99), func(n int) any { return json.Number(exactjson.Text(n)) }), rapid.Map(rapid.StringN(0, 5, -1), func(s string) any { return s }),
+			rapid.Just[any](strings.Repeat(`x,]}`, 70)))
 		if depth == 0 {
 			return leaf
 		}
@@ -98,5 +102,58 @@ func TestLookupAgreesWithADecoder(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, exactjson.Text(want), exactjson.Text(decoded))
 		}
+		index := exactjson.NewIndex(raw, func(int) bool { return true })
+		for range 8 { // what is searched often is remembered
+			again, found := index.Lookup(path)
+			require.Equal(t, ok, found)
+			require.Equal(t, string(got), string(again))
+		}
 	})
+}
+
+// However deep a text nests, and however many paths lead into it, each of its bytes is read a few times.
+func TestIndexReadsLittle(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	deep := strings.Repeat(`{"a":`, 60) + `{"p":[` + strings.Repeat("1,", size/2) + `1],"z":2}` + strings.Repeat("}", 60)
+	var wide strings.Builder
+	for i := range size / 16 {
+		fmt.Fprintf(&wide, `"k%07d":1,`, i)
+	}
+	for name, tc := range map[string]struct {
+		text string
+		path func(n int) []any
+		want string
+	}{
+		"one path":      {deep, func(int) []any { return append(slices.Repeat([]any{"a"}, 60), "z") }, "2"},
+		"the last item": {deep, func(int) []any { return append(slices.Repeat([]any{"a"}, 60), "p", -1) }, "1"},
+		"many depths":   {deep, func(n int) []any { return append(slices.Repeat([]any{"a"}, n%61), "q") }, "null"},
+		"many names":    {"{" + wide.String() + `"z":2}`, func(n int) []any { return []any{fmt.Sprintf("k%07d", n)} }, "1"},
+		"many items":    {"[" + strings.Repeat(`"x",`, size/4) + `1]`, func(n int) []any { return []any{n} }, `"x"`},
+		"a long text":   {`{"p":"` + strings.Repeat("x", size) + `","z":2}`, func(int) []any { return []any{"z"} }, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read := 0
+			index := exactjson.NewIndex(json.RawMessage(tc.text), func(n int) bool {
+				read += n
+				return true
+			})
+			for n := range 2000 {
+				got, ok := index.Lookup(tc.path(n))
+				require.True(t, ok)
+				require.Equal(t, tc.want, string(got))
+			}
+			require.Less(t, read, 10*len(tc.text))
+			read = 0
+			poor := exactjson.NewIndex(json.RawMessage(tc.text), func(n int) bool {
+				read += n
+				return read < 1000
+			})
+			for n := range 100 {
+				_, ok := poor.Lookup(tc.path(n))
+				require.False(t, ok, "nothing is found that is not paid for")
+			}
+		})
+	}
 }

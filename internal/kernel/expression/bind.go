@@ -356,9 +356,14 @@ func (b *binder) call(t *gojq.Term, s scope) {
 		b.refuse(why)
 		return
 	}
-	if len(f.Args) == 0 {
-		b.root(t)
+	if len(f.Args) > 0 {
+		return
 	}
+	if _, rounds := roundings()[f.Name]; rounds {
+		f.Name = wholePrefix + f.Name
+		return
+	}
+	b.root(t)
 }
 
 // root turns a root into its variable.

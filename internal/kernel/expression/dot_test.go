@@ -13,6 +13,8 @@ import (
 // seen is a sandbox that keeps what it gets.
 type seen struct{ roots expression.Roots }
 
+func (*seen) Spend(int) bool { return true }
+
 func (s *seen) Run(_ context.Context, _ string, roots expression.Roots) ([]json.RawMessage, error) {
 	s.roots = roots
 	return []json.RawMessage{json.RawMessage("true")}, nil

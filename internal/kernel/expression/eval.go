@@ -48,11 +48,15 @@ func failuref(code, format string, args ...any) *Failure {
 	return &Failure{code, fmt.Sprintf(format, args...)}
 }
 
-// Sandbox evaluates an expression where it can do no harm: with a bound on memory and time,
-// apart from this process. It returns the results, at most two of them, or a *Failure. Any
-// other error means that the sandbox itself has failed, and that a repeat may succeed. A *BusyError says
-// that it was only busy.
+// Sandbox bounds what the expressions of one value take. One evaluation uses it at a time.
 type Sandbox interface {
+	// Spend takes work of this process off what the value may still have here, and reports whether it
+	// had as much. A unit is what it takes to read a byte, about 2 ns. What is not affordable here is run.
+	Spend(work int) bool
+	// Run evaluates an expression where it can do no harm: with a bound on memory and time, apart from
+	// this process. It returns the results, at most two of them, or a *Failure. Any other error means
+	// that the sandbox itself has failed, and that a repeat may succeed. A *BusyError says that it was
+	// only busy.
 	Run(ctx context.Context, source string, roots Roots) ([]json.RawMessage, error)
 }
 
@@ -73,7 +77,7 @@ func (e *BusyError) Unwrap() error { return e.Reason }
 // Eval returns the value with all its expressions evaluated. The error is a *Failure, or what
 // the sandbox or ctx returned. A Value without expressions needs neither roots nor sandbox.
 func (v Value) Eval(ctx context.Context, sandbox Sandbox, roots Roots) (json.RawMessage, error) {
-	e := evaluation{ctx: ctx, sandbox: sandbox, values: newValues(roots)}
+	e := newEvaluation(ctx, sandbox, roots)
 	raw, err := v.write(nil, e.template)
 	if err != nil {
 		return nil, err
@@ -84,7 +88,7 @@ func (v Value) Eval(ctx context.Context, sandbox Sandbox, roots Roots) (json.Raw
 // Text returns the text with its expressions put in: texts raw, null empty, all others as
 // compact JSON. The error is that of Eval.
 func (t Template) Text(ctx context.Context, sandbox Sandbox, roots Roots) (string, error) {
-	e := evaluation{ctx: ctx, sandbox: sandbox, values: newValues(roots)}
+	e := newEvaluation(ctx, sandbox, roots)
 	return e.text(t)
 }
 
@@ -102,7 +106,7 @@ func (c Condition) Eval(ctx context.Context, sandbox Sandbox, roots Roots) (bool
 	if expr == nil {
 		return false, failuref(CodeResult, "a condition is one expression and nothing beside it")
 	}
-	e := evaluation{ctx: ctx, sandbox: sandbox, values: newValues(roots)}
+	e := newEvaluation(ctx, sandbox, roots)
 	raw, err := e.expression(expr)
 	if err != nil {
 		return false, err
@@ -124,6 +128,24 @@ type evaluation struct {
 	written int // bytes of results so far
 	// alone: all but paths run in the sandbox.
 	alone bool
+}
+
+func newEvaluation(ctx context.Context, sandbox Sandbox, roots Roots) evaluation {
+	if sandbox == nil {
+		sandbox = none{}
+	}
+	return evaluation{ctx: ctx, sandbox: sandbox, values: newValues(roots, sandbox.Spend)}
+}
+
+// none stands for the sandbox of a caller who has none, and needs none.
+type none struct{}
+
+// Spend implements Sandbox.
+func (none) Spend(int) bool { return true }
+
+// Run implements Sandbox.
+func (none) Run(context.Context, string, Roots) ([]json.RawMessage, error) {
+	return nil, errors.New("evaluate an expression: there is no sandbox")
 }
 
 // template returns a text of a value as JSON: the result itself where the text is one
@@ -188,17 +210,22 @@ func (e *evaluation) expression(expr *Expr) (json.RawMessage, error) {
 	return raw, nil
 }
 
+// results evaluates an expression: in this process while the value can afford that, otherwise in the
+// sandbox. A value can have very many expressions, so each looks whether anybody still waits.
 func (e *evaluation) results(expr *Expr) ([]json.RawMessage, error) {
+	if e.ctx.Err() != nil {
+		return nil, context.Cause(e.ctx)
+	}
 	if expr.path != nil {
-		if found, ok := expr.path.follow(e.values.roots); ok && acceptable(found) == nil {
+		if found, ok := expr.path.follow(e.values); ok && acceptable(found) == nil {
 			return []json.RawMessage{found}, nil
 		}
 	}
-	if !e.alone && expr.fits(e.values.roots) {
-		return expr.here(e.ctx, e.values)
-	}
-	if e.sandbox == nil {
-		return nil, errors.New("evaluate an expression: there is no sandbox")
+	if !e.alone && expr.fits(e.values.roots) && e.values.spend(expr.cost(e.values.roots)) {
+		results, err := expr.here(e.ctx, e.values)
+		if !errors.Is(err, errSpent) {
+			return results, err
+		}
 	}
 	return e.sandbox.Run(e.ctx, expr.source, e.values.roots.Only(expr.refs))
 }
@@ -211,7 +238,7 @@ func acceptable(raw json.RawMessage) error {
 // RunUnbounded evaluates the expression in this process, whatever it takes. It returns at
 // most two results, or a *Failure. Only a sandbox may call it.
 func (e *Expr) RunUnbounded(ctx context.Context, roots Roots) ([]json.RawMessage, error) {
-	return e.here(ctx, newValues(roots))
+	return e.here(ctx, newValues(roots, func(int) bool { return true }))
 }
 
 // here evaluates the expression in this process.
@@ -250,7 +277,7 @@ func collect(ctx context.Context, iter gojq.Iter) ([]json.RawMessage, error) {
 		}
 		if err, failed := v.(error); failed {
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return nil, context.Cause(ctx)
 			}
 			return nil, failuref(CodeFailed, "%s", reasonOf(err))
 		}

@@ -63,7 +63,7 @@ func parse(source string, program bool) (*Expr, *SyntaxError) {
 	}
 	e.work, e.path = workOf(query), pathOf(query)
 	e.compile = sync.OnceValues(func() (*gojq.Code, error) {
-		return gojq.Compile(e.query, gojq.WithVariables(e.refs.variables()))
+		return gojq.Compile(e.query, append(withRoundings(), gojq.WithVariables(e.refs.variables()))...)
 	})
 	return e, nil
 }

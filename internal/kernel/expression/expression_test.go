@@ -15,6 +15,8 @@ import (
 // unbounded is a sandbox without walls, for expressions that do no harm.
 type unbounded struct{ ran *int }
 
+func (unbounded) Spend(int) bool { return true }
+
 func (u unbounded) Run(ctx context.Context, source string, roots expression.Roots) ([]json.RawMessage, error) {
 	if u.ran != nil {
 		*u.ran++
@@ -91,6 +93,13 @@ func TestValueEvaluatesToItsResult(t *testing.T) {
 		{"loop", `"${[trigger_data.items[] | .n] | add}"`, `3`},
 		{"regular expression", `"${trigger_data.order_id | test(\"^o-[0-9]$\")}"`, `true`},
 		{"error caught", `"${try error(\"x\") catch .}"`, `"x"`},
+		{"whole numbers stay whole", `"${[9007199254740993, -9007199254740993, 12345678901234567890123, 7] | map(floor == . and ceil == . and round == . and trunc == . and rint == . and nearbyint == .) | all}"`, `true`},
+		{"floor keeps the digits of a whole number", `"${trigger_data.id | floor}"`, `9007199254740993`},
+		{"fabs keeps the digits of a whole number", `"${[(-9007199254740993 | fabs), (-9223372036854775808 | fabs), (9007199254740993 | fabs)]}"`, `[9007199254740993,9223372036854775808,9007199254740993]`},
+		{"fractions are rounded", `"${[(1.5 | floor), (1.2 | ceil), (2.5 | round), (-1.5 | trunc), (2.5 | rint), (-1.5 | fabs)]}"`, `[1,2,3,-1,2,1.5]`},
+		{"a function of the author with the name of one that rounds", `"${def floor: 3; 1.5 | floor}"`, `3`},
+		{"division that comes out even is exact", `"${[(trigger_data.id / 1), (27021597764222979 / 3), (9007199254740993 % 10)]}"`, `[9007199254740993,9007199254740993,3]`},
+		{"texts and ranges keep digits", `"${[(\"9007199254740993\" | tonumber), (9007199254740993 | @text, tojson, abs), range(9007199254740993; 9007199254740995)]}"`, `[9007199254740993,"9007199254740993","9007199254740993",9007199254740993,9007199254740993,9007199254740994]`},
 		{"NaN is null", `"${nan}"`, `null`},
 		{"infinity is the largest", `"${infinite}"`, `1.7976931348623157e+308`},
 	}
@@ -113,6 +122,7 @@ func TestEvaluationFailsWithItsCode(t *testing.T) {
 		{"endless results", `"${repeat(1)}"`, expression.CodeResult},
 		{"error", `"${error(\"x\")}"`, expression.CodeFailed},
 		{"type", `"${trigger_data.order_id.x}"`, expression.CodeFailed},
+		{"a text is not rounded", `"${\"1\" | floor}"`, expression.CodeFailed},
 		{"division by zero", `"${1 / 0}"`, expression.CodeFailed},
 		{"NUL", `"${[0] | implode}"`, expression.CodeResult},
 		{"too deep", `"${reduce range(65) as $i (1; [.])}"`, expression.CodeResult},

@@ -16,6 +16,8 @@ type noSandbox struct{}
 
 var errNoSandbox = errors.New("not in this process")
 
+func (noSandbox) Spend(int) bool { return true }
+
 func (noSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
 	return nil, errNoSandbox
 }

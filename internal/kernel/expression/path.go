@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
-
-	"agentruntime/internal/kernel/exactjson"
 )
 
 // dot is the root of a path that begins at ".".
@@ -77,9 +75,11 @@ func positionOf(q *gojq.Query) (int, bool) {
 	return n, err == nil
 }
 
-// follow returns what the path leads to, and false where jq has to say what is wrong.
-func (p *path) follow(r Roots) (json.RawMessage, bool) {
-	raw, steps := json.RawMessage(nil), p.steps
+// follow returns what the path leads to, and false where jq has to say what is wrong or the evaluation
+// cannot afford more here.
+func (p *path) follow(v *values) (json.RawMessage, bool) {
+	r, steps, key := v.roots, p.steps, p.root
+	var raw json.RawMessage
 	switch p.root {
 	case dot:
 		raw = r.Dot
@@ -92,13 +92,14 @@ func (p *path) follow(r Roots) (json.RawMessage, bool) {
 	case prefix + rootItem:
 		raw = r.Item
 	case prefix + rootSteps:
-		step, ok := r.Steps[steps[0].(string)] //nolint:forcetypeassert // the binder has seen that it is a name
+		id := steps[0].(string) //nolint:forcetypeassert // the binder has seen that it is a name
+		step, ok := r.Steps[id]
 		switch field := steps[1]; {
 		case !ok:
 		case field == string(Output):
-			raw = step.Output
+			raw, key = step.Output, outputKey(id)
 		case field == string(Error):
-			raw = step.Error
+			raw, key = step.Error, errorKey(id)
 		default:
 			return nil, false
 		}
@@ -109,7 +110,7 @@ func (p *path) follow(r Roots) (json.RawMessage, bool) {
 	if len(raw) == 0 {
 		return json.RawMessage("null"), true
 	}
-	found, ok := exactjson.Lookup(raw, steps)
+	found, ok := v.lookup(key, raw, steps)
 	if !ok {
 		return nil, false
 	}

@@ -57,6 +57,7 @@ func Unfit(source string) string {
 // Eval returns the one result of the program on an input. The error is a *Failure, or what the
 // sandbox or ctx returned. Paths, and small evaluations that cannot grow, take no sandbox.
 func (p *Program) Eval(ctx context.Context, sandbox Sandbox, input json.RawMessage) (json.RawMessage, error) {
-	e := evaluation{ctx: ctx, sandbox: sandbox, values: newValues(Roots{Dot: input}), alone: len(input) > maxInputHere}
+	e := newEvaluation(ctx, sandbox, Roots{Dot: input})
+	e.alone = len(input) > maxInputHere
 	return e.expression(p.expr)
 }

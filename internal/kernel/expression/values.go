@@ -2,20 +2,34 @@ package expression
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"agentruntime/internal/kernel/exactjson"
 )
 
-// values are the roots of one evaluation, decoded as they are needed, each once.
+// values are the roots of one evaluation, read as they are needed: decoded, each once, or searched.
 type values struct {
 	roots   Roots
+	spend   func(work int) bool
 	decoded map[string]any
+	indexes map[string]*exactjson.Index
 }
 
-func newValues(roots Roots) *values { return &values{roots: roots, decoded: map[string]any{}} }
+func newValues(roots Roots, spend func(int) bool) *values {
+	return &values{roots: roots, spend: spend, decoded: map[string]any{}, indexes: map[string]*exactjson.Index{}}
+}
 
-// decode returns a root as jq sees it. Numbers keep their digits.
+// What an evaluation spends for each byte that it decodes, and for each byte of a result.
+const (
+	decodeCost = 8
+	resultCost = 8
+)
+
+// errSpent: the evaluation cannot afford more in this process.
+var errSpent = errors.New("evaluate an expression: it takes too much in this process")
+
+// decode returns a root as jq sees it. Numbers keep their digits. The error may be errSpent.
 func (v *values) decode(key string, raw json.RawMessage) (value any, err error) {
 	if len(raw) == 0 {
 		return value, nil // null
@@ -23,11 +37,26 @@ func (v *values) decode(key string, raw json.RawMessage) (value any, err error) 
 	if known, ok := v.decoded[key]; ok {
 		return known, nil
 	}
+	if !v.spend(decodeCost * len(raw)) {
+		return nil, errSpent
+	}
 	if value, err = exactjson.Decode(raw); err != nil {
 		return nil, fmt.Errorf("read the root %s: %w", key, err)
 	}
 	v.decoded[key] = value
 	return value, nil
+}
+
+// lookup returns what is at a path in a root. ok is false where jq has to say what is wrong, and where
+// that takes too much here.
+func (v *values) lookup(key string, raw json.RawMessage, path []any) (found json.RawMessage, ok bool) {
+	index := v.indexes[key]
+	if index == nil {
+		index = exactjson.NewIndex(raw, v.spend)
+		v.indexes[key] = index
+	}
+	found, ok = index.Lookup(path)
+	return found, ok && v.spend(resultCost*len(found))
 }
 
 func (v *values) index() any {
@@ -43,6 +72,10 @@ func (v *values) now() any {
 	}
 	return v.roots.Now
 }
+
+// outputKey and errorKey name the roots of a step.
+func outputKey(step string) string { return "steps." + step + ".output" }
+func errorKey(step string) string  { return "steps." + step + ".error" }
 
 // steps returns the object of the steps that an expression reads, with the fields it reads.
 func (v *values) steps(refs []StepReference) (any, error) {
@@ -61,9 +94,9 @@ func (v *values) steps(refs []StepReference) (any, error) {
 		var err error
 		switch ref.Field {
 		case Output:
-			fields["output"], err = v.decode("steps."+ref.ID+".output", step.Output)
+			fields["output"], err = v.decode(outputKey(ref.ID), step.Output)
 		case Error:
-			fields["error"], err = v.decode("steps."+ref.ID+".error", step.Error)
+			fields["error"], err = v.decode(errorKey(ref.ID), step.Error)
 		default:
 			fields["status"] = step.Status
 		}

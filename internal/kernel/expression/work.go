@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/itchyny/gojq"
 )
@@ -33,7 +34,12 @@ func (e *Expr) fits(roots Roots) bool {
 	if !e.Simple() {
 		return false
 	}
-	return e.work*float64(leastBytes+len(e.source)+roots.size(e.refs)) <= maxBytes
+	return e.cost(roots) <= maxBytes
+}
+
+// cost returns what the expression takes on these roots once they are decoded, in bytes that are read.
+func (e *Expr) cost(roots Roots) int {
+	return int(e.work * float64(leastBytes+len(e.source)+roots.size(e.refs)))
 }
 
 // yield is what a part of an expression results in, at most: how many results, and how large
@@ -327,7 +333,7 @@ func (e *estimate) call(f *gojq.Func, times, dot float64) yield {
 		return yield{1, 1} // a root
 	}
 	if len(f.Args) == 0 {
-		return e.function(f.Name, times, dot)
+		return e.function(strings.TrimPrefix(f.Name, wholePrefix), times, dot)
 	}
 	if len(f.Args) != 1 {
 		return e.unbounded()

@@ -74,6 +74,8 @@ func TestReadTakesOnlyWholeAnswers(t *testing.T) {
 // noSandbox fails where a check needs it.
 type noSandbox struct{}
 
+func (noSandbox) Spend(int) bool { return true }
+
 func (noSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
 	return nil, errors.New("the sandbox is away")
 }

@@ -21,6 +21,8 @@ import (
 // sandbox evaluates in this process: the cases are ours.
 type sandbox struct{}
 
+func (sandbox) Spend(int) bool { return true }
+
 func (sandbox) Run(ctx context.Context, source string, roots expression.Roots) ([]json.RawMessage, error) {
 	e, wrong := expression.Parse(source)
 	if wrong != nil {

@@ -37,6 +37,14 @@ func (f checkField) eval(_ context.Context, _ expression.Sandbox, roots expressi
 	return nil, &expression.Failure{Code: code, Detail: misfit(details)}
 }
 
+// checkWork is what a quick check takes beside the reading of the value.
+const checkWork = 64 << 10
+
+// quick reports whether the workflow can afford the check of a value.
+func (f checkField) quick(in inWorkflow, raw json.RawMessage) bool {
+	return in.Spend(checkWork+8*len(raw)) && f.schema.Quick(raw)
+}
+
 // misfit says what does not fit a schema, in one line.
 func misfit(details []fault.Detail) string {
 	d := details[0]

@@ -31,7 +31,7 @@ func (m *machine) evaluateOn(t *Task, what string, dot *Value) {
 		return
 	}
 	if !scope.referred() {
-		v, err := here(field, scope)
+		v, err := m.here(field, scope)
 		if !errors.Is(err, errElsewhere) {
 			m.evaluated(t, v, err)
 			return
@@ -59,21 +59,45 @@ func (m *machine) field(t *Task, what string) evaluable {
 // errElsewhere: the expression needs the sandbox.
 var errElsewhere = errors.New("evaluate an expression: it needs the sandbox")
 
-// noSandbox is the sandbox of a machine that has none.
-type noSandbox struct{}
+// mostHere is how much work the evaluations of one event may take in the workflow, in bytes that are read:
+// some milliseconds. A workflow that computes for a second is given up, and repeated for ever.
+const mostHere = 1 << 20
+
+// inWorkflow is the sandbox of a machine, which has none. left is what its evaluations may still take; nil
+// for any amount, before revision 4.
+type inWorkflow struct{ left *int }
+
+// Spend implements expression.Sandbox.
+func (w inWorkflow) Spend(work int) bool {
+	if w.left == nil {
+		return true
+	}
+	*w.left -= min(work, mostHere+1)
+	return *w.left >= 0
+}
 
 // Run implements expression.Sandbox.
-func (noSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
+func (inWorkflow) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
 	return nil, errElsewhere
 }
 
-// here evaluates in this process. The error is errElsewhere, or a *expression.Failure.
-func here(field evaluable, scope Scope) (Value, error) {
+// here evaluates in the workflow. The error is errElsewhere, or a *expression.Failure.
+func (m *machine) here(field evaluable, scope Scope) (Value, error) {
+	sandbox := inWorkflow{}
+	if m.s.Revision >= 4 {
+		sandbox.left = &m.left
+	}
+	if scope.Vars != nil && !sandbox.Spend(scope.Vars.size()) {
+		return Value{}, errElsewhere
+	}
 	roots, err := scope.roots(nil)
 	if err != nil {
 		return Value{}, err
 	}
-	raw, err := field.eval(context.Background(), noSandbox{}, roots)
+	if check, is := field.(checkField); is && sandbox.left != nil && !check.quick(sandbox, roots.Dot) {
+		return Value{}, errElsewhere
+	}
+	raw, err := field.eval(context.Background(), sandbox, roots)
 	if err != nil {
 		return Value{}, err
 	}

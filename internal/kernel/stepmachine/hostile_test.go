@@ -3,6 +3,9 @@ package stepmachine_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,6 +78,51 @@ func TestValueThatMeansTooMuchIsNotMade(t *testing.T) {
 	}, load)
 	require.NoError(t, err, "it would be tried again")
 	require.Equal(t, expression.CodeLimit, e.Failure.Code)
+}
+
+// A workflow that computes for a second is given up and repeated. So it leaves to activities what costs
+// much, whether one step asks for it or many steps after each other. Before revision 4 it did not.
+func TestMachineEvaluatesLittleItself(t *testing.T) {
+	t.Parallel()
+	nested := func(depth, size int) stepmachine.Value {
+		return stepmachine.Of(json.RawMessage(strings.Repeat(`{"a":`, depth) + `{"p":[` + strings.Repeat("1,", size/2) + `1],"z":1}` + strings.Repeat("}", depth)))
+	}
+	// Each list is of other paths than the others.
+	step := func(paths int) string {
+		var list []string
+		for i := range paths {
+			list = append(list, `"${trigger_data`+strings.Repeat(".a", i%57)+fmt.Sprintf(".x%d", i)+`}"`)
+		}
+		return `{id: s, type: transform, expr: [` + strings.Join(list, ",") + `]}`
+	}
+	var steps []string
+	for i := range 150 {
+		steps = append(steps, strings.Replace(step(10), "id: s", fmt.Sprintf("id: s%d", i), 1))
+	}
+	const schema = `{type: array, items: {type: integer, minimum: 0}}`
+	for name, tc := range map[string]struct {
+		steps    string
+		payload  stepmachine.Value
+		revision int
+		here     bool
+	}{
+		"a few paths":                  {step(20), nested(57, 10_000), 4, true},
+		"many paths":                   {step(1100), nested(57, 30_000), 4, true},
+		"many steps":                   {strings.Join(steps, ","), nested(57, 30_000), 4, false},
+		"many steps before revision 4": {strings.Join(steps, ","), nested(57, 30_000), 3, true},
+		"small comparison":             {`{id: s, type: transform, expr: "${trigger_data.z == 1}"}`, nested(0, 1000), 4, true},
+		"much of the payload, often":   {`{id: s, type: transform, expr: [` + strings.Repeat(`"${trigger_data.p}",`, 100) + `1]}`, nested(0, 20_000), 4, false},
+		"a quick check":                {`{id: s, type: validate, value: "${trigger_data.p}", schema: ` + schema + `}`, nested(0, 40), 4, true},
+		"a check that lasts":           {`{id: s, type: validate, value: "${trigger_data.p}", schema: ` + schema + `}`, nested(0, 30_000), 4, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := program(t, "steps: ["+tc.steps+"]")
+			_, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "e", TriggerData: tc.payload, Revision: tc.revision})
+			asks := slices.ContainsFunc(commands, func(c stepmachine.Command) bool { _, is := c.(stepmachine.Evaluate); return is })
+			require.Equal(t, tc.here, !asks)
+		})
+	}
 }
 
 // The state has the id of each event that a wait in a loop has used. It has to stay small.

@@ -37,7 +37,7 @@ func Start(p *Program, now time.Time, b Beginning) (*State, []Command) {
 		Root: &Task{Phase: phaseInside, Began: now},
 	}
 	s.link()
-	m := &machine{p: p, s: s, now: now}
+	m := &machine{p: p, s: s, now: now, left: mostHere}
 	s.TriggerData = m.fit(b.TriggerData, "trigger_data")
 	s.Context = m.fit(b.Context, "context")
 	m.beginMap()
@@ -55,7 +55,7 @@ func Next(p *Program, s *State, now time.Time, e Event) (*State, []Command, erro
 	if s.Version != Version {
 		return s, nil, &VersionError{State: s.Version, Machine: Version}
 	}
-	m := &machine{p: p, s: s, now: clean(now)}
+	m := &machine{p: p, s: s, now: clean(now), left: mostHere}
 	if s.Ending != nil && s.Ending.Phase == endFinished {
 		m.afterwards(e)
 	} else {
@@ -75,6 +75,7 @@ type machine struct {
 	now      time.Time
 	commands []Command
 	begun    int // steps
+	left     int // of mostHere
 }
 
 // do adds a command, and counts what the caller has to keep for it.

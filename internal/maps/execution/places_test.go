@@ -271,6 +271,8 @@ func TestNameIsKeptWhereAnotherMapHadAnEffect(t *testing.T) {
 // crowdedSandbox has too much to evaluate.
 type crowdedSandbox struct{}
 
+func (crowdedSandbox) Spend(int) bool { return true }
+
 func (crowdedSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
 	return nil, &expression.BusyError{Reason: turns.ErrCrowded, Line: func() time.Duration { panic("who may not come again stands in no line") }}
 }

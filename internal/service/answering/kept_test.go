@@ -59,6 +59,8 @@ type faulty struct{ faults int }
 
 func (f *faulty) For(string) expression.Sandbox { return f }
 
+func (*faulty) Spend(int) bool { return true }
+
 func (f *faulty) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
 	if f.faults--; f.faults >= 0 {
 		return nil, errors.New("no child can be started")

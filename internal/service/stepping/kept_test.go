@@ -70,6 +70,8 @@ func (s *stubs) For(string) expression.Sandbox { return s }
 
 func (s *stubs) Briefly(string) expression.Sandbox { return s }
 
+func (*stubs) Spend(int) bool { return true }
+
 func (s *stubs) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
 	if s.faults--; s.faults >= 0 {
 		return nil, errors.New("no child can be started")
