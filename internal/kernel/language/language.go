@@ -29,13 +29,17 @@ const inWord = `[^\s\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{K
 // Of returns the language of a text; ok is false where it has none, or too little of one.
 func Of(text string) (l Language, ok bool) {
 	text = spokenIn(text)
+	if l, ok = inWords(text); !ok || hardly(text, l.Code) {
+		return Language{}, false
+	}
+	return l, true
+}
+
+// inWords is Of for a text that says something: it is not only the name of a product.
+func inWords(text string) (l Language, ok bool) {
 	code, _ := of(text)
-	switch script := scriptOf(text); {
-	case code != "":
-	case script == unicode.Arabic:
-		code = "ar"
-	case script == unicode.Devanagari:
-		code = "hi"
+	if isOther(text) || !supported(code) {
+		return Language{}, false
 	}
 	return named(code)
 }
@@ -48,6 +52,8 @@ func Guess(message, session string) (l Language, ok bool) {
 	code, near := of(text)
 	t := tables[scriptOf(text)]
 	switch {
+	case isOther(text) && (session == "" || len(apart(text)) >= leastGuessed):
+		return Language{}, false
 	case code != "" && t.mayBe(session, code, text):
 		return named(session)
 	case code != "":
@@ -61,10 +67,30 @@ func Guess(message, session string) (l Language, ok bool) {
 	if inHan {
 		return named(near[0])
 	}
-	if l, ok := Of(message); ok {
+	if l, ok := named(likeliest(text, near)); ok {
 		return l, true
 	}
-	return named(likeliest(text, near))
+	return named(firstOf[scriptOf(text)])
+}
+
+// firstOf are the languages that a text is guessed to be in by its script alone.
+//
+//nolint:gochecknoglobals // an immutable table
+var firstOf = map[*unicode.RangeTable]string{unicode.Arabic: "ar", unicode.Devanagari: "hi"}
+
+// supported reports whether the tables or a script decide about a language.
+func supported(code string) bool {
+	for _, t := range tables {
+		if slices.Contains(t.codes, code) {
+			return true
+		}
+	}
+	for _, of := range alone {
+		if of == code {
+			return true
+		}
+	}
+	return code == "zh" || code == "ja"
 }
 
 // Surely is Of for a message of three words at least: one word that languages share is no ground to ask
@@ -275,12 +301,17 @@ func (t *table) near(scores map[string]float64, best float64) (codes []string) {
 	return codes
 }
 
+// wordsOf returns the words of a text in small letters.
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '·' })
+}
+
 // scores returns how much a text has of each language.
 func (t *table) scores(text string) map[string]float64 {
 	text = strings.ToLower(text)
 	scores := map[string]float64{}
 	seen := map[string]bool{}
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '·' }) {
+	for _, word := range wordsOf(text) {
 		if seen[word] {
 			continue
 		}

@@ -18,10 +18,14 @@ const (
 	seems   = "The customer's last message seems to be in "
 )
 
-// Advice returns what a model is told of the language of its answer to a message; "" where nothing is
-// known. It is the language that the customer has asked for, now or before, otherwise that of the
-// message, otherwise that of the session before it, otherwise the one that the message may be in. asked
-// and session are codes. Told and Likely read it.
+// byEye is what a model is told of a message whose language is not known.
+const byEye = "Answer in the language that the customer's last message is in."
+
+// Advice returns what a model is told of the language of its answer to a message; "" where it has no
+// words and nothing is known. It is the language that the customer has asked for, now or before, otherwise
+// that of the message, otherwise that of the session before it, otherwise the one that the message may be
+// in. A message in a language that is not supported is answered in that, as the model sees it. asked and
+// session are codes. Told and Likely read it.
 func Advice(message, asked, session string) string {
 	if l, ok := Wish(message); ok {
 		return advice(asksFor, l)
@@ -39,8 +43,12 @@ func Advice(message, asked, session string) string {
 	case ok:
 		return seems + l.Name + ". Answer in the language that it is in."
 	}
-	if l, ok := Named(session); ok {
+	text := spokenIn(message)
+	if l, ok := Named(session); ok && !isOther(text) {
 		return advice(goesOn, l)
+	}
+	if scriptOf(text) != nil {
+		return byEye
 	}
 	return ""
 }
@@ -124,7 +132,7 @@ func Differs(reply string, want Language) (is Language, surely bool) {
 	if len(words) < leastWords && letters < leastLetters {
 		return is, false
 	}
-	is, sure := Of(text)
+	is, sure := inWords(spokenIn(text))
 	all := []string{is.Code}
 	if !sure {
 		_, all = of(text) // none of these may be the wanted one

@@ -30,21 +30,30 @@ type table struct {
 	words   map[string][]string
 	letters map[rune][]string
 	codes   []string
+	// others are the languages of the script that are not supported; nil where a table has none.
+	others *table
 }
+
+func newTable() *table { return &table{words: map[string][]string{}, letters: map[rune][]string{}} }
 
 // lexiconsOf reads the tables of scripts.
 func lexiconsOf(file string) map[string]*table {
 	all := map[string]*table{}
-	var t *table
+	var script *table
 	for line := range strings.Lines(file) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.HasPrefix(line, "[") {
-			t = &table{words: map[string][]string{}, letters: map[rune][]string{}}
-			all[strings.Trim(line, "[]")] = t
+			script = newTable()
+			script.others = newTable()
+			all[strings.Trim(line, "[]")] = script
 		}
 		code, has, is := strings.Cut(line, " = ")
 		if !is {
 			continue
+		}
+		t := script
+		if other, is := strings.CutPrefix(code, "~"); is {
+			code, t = other, script.others
 		}
 		words, letters, _ := strings.Cut(has, " | ")
 		t.codes = append(t.codes, code)
