@@ -110,6 +110,9 @@ type Tool struct {
 	Description string `json:"description"`
 	// Schema is the JSON Schema of the arguments.
 	Schema json.RawMessage `json:"schema"`
+	// Operation is read or write, as the catalog says of the verb; "" for a tool that is no verb. No
+	// adapter sends it.
+	Operation string `json:"operation,omitempty"`
 }
 
 // ToolCall is a call that a model asks for.

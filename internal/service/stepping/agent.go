@@ -38,7 +38,7 @@ func (s *Stepper) tools(ctx context.Context, tenant uuid.UUID, do *mapdef.DoAgen
 				if len(tools) == modelstep.MaxTools {
 					return nil, stepmachine.NewError(mapdef.CodeModelError, fmt.Sprintf("tools match more than %d verbs: name fewer", modelstep.MaxTools)), nil
 				}
-				tools = append(tools, model.Tool{Name: v.Name.String(), Description: v.Description, Schema: v.Schema})
+				tools = append(tools, model.Tool{Name: v.Name.String(), Description: v.Description, Schema: v.Schema, Operation: string(v.Operation)})
 			}
 			if !page.HasMore {
 				break

@@ -196,5 +196,5 @@ func (b *Toolbox) definitions(ctx context.Context, tenant uuid.UUID, s *shelf, p
 func definition(v catalog.ToolVerb, p tooldef.Parameters) model.Tool {
 	of := tooldef.Verb{Name: v.Name, Description: v.Description, Operation: v.Operation, Idempotency: v.Idempotency, Risk: v.Risk}
 	made, _ := of.Tool(tooldef.OpenAI, p).(tooldef.OpenAITool)
-	return model.Tool{Name: made.Function.Name, Description: made.Function.Description, Schema: made.Function.Parameters}
+	return model.Tool{Name: made.Function.Name, Description: made.Function.Description, Schema: made.Function.Parameters, Operation: string(v.Operation)}
 }

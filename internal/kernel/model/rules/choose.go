@@ -57,12 +57,13 @@ func verbOf(name string) string {
 
 func (c candidate) verb() string { return verbOf(c.Name) }
 
-// readers are first words of names of verbs that change nothing.
+// readers are first words of names of verbs that read, for sentences about what was done. Whether a verb
+// may be called without a yes is not said by its name, but by the catalog.
 var readers = regexp.MustCompile(`^(get|list|find|search|read|show|count|describe|check|fetch|retrieve|lookup|view|query)\b`)
 
 func candidateOf(t model.Tool) candidate {
 	c := candidate{Tool: t, words: inWords(verbOf(t.Name))}
-	c.writes = !readers.MatchString(c.words)
+	c.writes = t.Operation != "read"
 	_, of, _ := strings.Cut(c.words, " ")
 	c.about = singular(of)
 	var schema struct {

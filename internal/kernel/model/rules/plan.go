@@ -54,11 +54,7 @@ func plan(e *effort, req model.Request) string {
 		if own(v.Verb) {
 			continue
 		}
-		c := candidateOf(model.Tool{Name: v.Verb, Description: v.Description, Schema: v.Parameters})
-		if v.Operation != "" {
-			c.writes = v.Operation != "read"
-		}
-		tools = append(tools, c)
+		tools = append(tools, candidateOf(model.Tool{Name: v.Verb, Description: v.Description, Schema: v.Parameters, Operation: v.Operation}))
 	}
 	j.offer(tools)
 	for _, f := range facts {

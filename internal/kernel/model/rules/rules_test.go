@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,11 @@ import (
 )
 
 func tool(name, description, schema string) model.Tool {
-	return model.Tool{Name: "shop__" + name, Description: description, Schema: json.RawMessage(schema)}
+	operation := "write"
+	if strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "list_") {
+		operation = "read"
+	}
+	return model.Tool{Name: "shop__" + name, Description: description, Schema: json.RawMessage(schema), Operation: operation}
 }
 
 func shop() []model.Tool {
@@ -98,6 +103,33 @@ func TestRulesChooseToolsByWordsAndArguments(t *testing.T) {
 			require.Equal(t, c.verb, got.Calls[0].Name)
 			require.JSONEq(t, c.args, string(got.Calls[0].Args))
 			require.Equal(t, model.Calling, got.Finish)
+		})
+	}
+}
+
+// A POST may be called get_token, and a GET create_report: the catalog says which of them writes.
+func TestRulesTakeReadOrWriteFromTheCatalog(t *testing.T) {
+	t.Parallel()
+	for message, c := range map[string]struct{ operation, call string }{
+		"Can you get a token?":                  {"write", ""},
+		"Get the token":                         {"write", ""},
+		"Wo ist mein Token?":                    {"write", ""},
+		"Can you get the token for me, please?": {"read", "auth__get_token"},
+		"Please get a token":                    {"", ""},
+	} {
+		t.Run(message, func(t *testing.T) {
+			t.Parallel()
+			req := model.Request{Purpose: model.Reply, Messages: []model.Message{agentloop.Customer(message)}, Tools: []model.Tool{
+				{Name: "auth__get_token", Description: "Get a token", Schema: json.RawMessage(`{"type":"object","properties":{}}`), Operation: c.operation},
+			}}
+			got, err := rules.Model{}.Generate(t.Context(), req, nil)
+			require.NoError(t, err)
+			if c.call == "" {
+				require.Empty(t, got.Calls)
+				return
+			}
+			require.Len(t, got.Calls, 1)
+			require.Equal(t, c.call, got.Calls[0].Name)
 		})
 	}
 }

@@ -47,7 +47,11 @@ func shopVerbs(t *testing.T) (tools []model.Tool, writes map[string]bool) {
 			require.NoError(t, err)
 			name := "shop:" + snake(op.OperationID)
 			writes[name] = method != "GET"
-			tools = append(tools, model.Tool{Name: name, Description: op.Summary + ". " + op.Description, Schema: text})
+			operation := "write"
+			if method == "GET" {
+				operation = "read"
+			}
+			tools = append(tools, model.Tool{Name: name, Description: op.Summary + ". " + op.Description, Schema: text, Operation: operation})
 		}
 	}
 	slices.SortFunc(tools, func(a, b model.Tool) int { return strings.Compare(a.Name, b.Name) })
