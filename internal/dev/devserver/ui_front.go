@@ -15,7 +15,7 @@ import (
 )
 
 // StartPath is the path of the UI at which the list of workflows shows the search attributes
-// as columns. It keeps the query, as in StartPath?query=….
+// as columns, as it does at the bare address. It keeps the query, as in StartPath?query=….
 const StartPath = "/agentruntime"
 
 const frontHeaderTimeout = 10 * time.Second
@@ -38,8 +38,8 @@ location.replace("/namespaces/" + namespace + "/workflows" + location.search);
 // columns are those of the list, from the left.
 func columns() []map[string]string {
 	names := []string{
-		"Status", string(flow.AttributeExecution), string(flow.AttributeVerb), string(flow.AttributeRisk), string(flow.AttributeState),
-		string(flow.AttributeTenant), "Start", "End", "Workflow ID",
+		"Status", string(flow.AttributeExecution), string(flow.AttributeVerb), string(flow.AttributeState), string(flow.AttributeRisk),
+		string(flow.AttributeKind), "Start", "End", "Workflow ID",
 	}
 	list := make([]map[string]string, len(names))
 	for i, name := range names {
@@ -70,10 +70,12 @@ func startFront(ctx context.Context, cfg UIConfig, inner string) (srv *http.Serv
 		},
 		Transport: &http.Transport{}, ErrorLog: quiet,
 	})
-	mux.HandleFunc("GET "+StartPath, func(w http.ResponseWriter, _ *http.Request) {
+	start := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_ = page.Execute(w, map[string]any{"Columns": columns(), "Namespace": cfg.Namespace}) // the browser may be gone
-	})
+	}
+	mux.HandleFunc("GET "+StartPath, start)
+	mux.HandleFunc("GET /{$}", start)
 	srv = &http.Server{Handler: port.LocalNames(addr, mux), ReadHeaderTimeout: frontHeaderTimeout, ErrorLog: quiet}
 	go func() { _ = srv.Serve(l) }() // it ends when it is closed
 	return srv, addr, nil
