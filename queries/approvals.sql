@@ -1,9 +1,9 @@
 -- name: InsertApproval :exec
 -- The editors are those of the execution of a Map that the approval is about, or whose step its run is.
-INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
+INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, driver, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, requester_kind, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
                        credential_id, operation_type, idempotency, edited_from, edited_by, form, editors)
-VALUES (@id, @tenant_id, @subject_type, @subject_id, @workflow_id, sqlc.narg('run_id'), @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
+VALUES (@id, @tenant_id, @subject_type, @subject_id, @workflow_id, @driver, sqlc.narg('run_id'), @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
         sqlc.narg('requester'), @requester_kind, sqlc.narg('expires_at'), @kind, @attempt, @explanation, sqlc.narg('request'), @requirements, @policy_ids::uuid[],
         @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('operation_type'), sqlc.narg('idempotency'), sqlc.narg('edited_from'), sqlc.narg('edited_by'), sqlc.narg('form'),
         coalesce((SELECT m.editors FROM map_executions m WHERE m.tenant_id = @tenant_id
@@ -114,8 +114,8 @@ UPDATE approvals SET status = @status, closed_reason = @closed_reason, decided_b
  WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND status = 'pending';
 
 -- name: HandOverApproval :exec
--- Moves the pending approval of a run to the workflow that drives the run from now on.
-UPDATE approvals SET workflow_id = @workflow_id
+-- Moves the pending approval of a run to the run's own workflow, which drives it from now on.
+UPDATE approvals SET workflow_id = @workflow_id, driver = 'run'
  WHERE tenant_id = @tenant_id AND subject_type = @subject_type AND subject_id = @subject_id AND status = 'pending';
 
 -- name: ProposeDecision :exec

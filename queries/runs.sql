@@ -264,9 +264,9 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE @state E
 RETURNING *;
 
 -- name: HandOverRun :many
--- Names another workflow as the run's driver. Only the workflow that drives it now may do so.
-UPDATE runs SET workflow_id = @workflow_id, updated_at = now()
- WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND workflow_id IN (@driver, @workflow_id)
+-- Gives the run to a workflow of its own. Only the workflow that drives it now may do so.
+UPDATE runs SET workflow_id = @workflow_id, driver = 'run', updated_at = now()
+ WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND workflow_id IN (@parent, @workflow_id)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
 RETURNING *;
 

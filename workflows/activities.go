@@ -84,7 +84,9 @@ func beginMap(ctx workflow.Context, in flow.MapRef) (flow.MapBegun, error) {
 }
 
 func callFromMap(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd, error) {
-	return persist(ctx, flow.CallFromMap, in)
+	opts := faultOptions()
+	opts.Summary = flow.MapCallSummary(in.Call.Verb, in.Call.Ref.Path)
+	return persistWith(ctx, flow.CallFromMap, opts, in)
 }
 
 func goOnWithCall(ctx workflow.Context, in flow.MapCallRef) (flow.MapCallEnd, error) {
@@ -119,8 +121,10 @@ func stopMapOfMap(ctx workflow.Context, in flow.MapOfMapRef) (flow.MapOfMap, err
 	return persist(ctx, flow.StopMapOfMap, in)
 }
 
-func askInMap(ctx workflow.Context, in flow.MapAsk) (flow.MapAsked, error) {
-	return persist(ctx, flow.AskInMap, in)
+func askInMap(ctx workflow.Context, in flow.MapAsk, title string) (flow.MapAsked, error) {
+	opts := faultOptions()
+	opts.Summary = flow.MapAskSummary(title, in.Ask.Ref.Path)
+	return persistWith(ctx, flow.AskInMap, opts, in)
 }
 
 func closeAskInMap(ctx workflow.Context, in flow.MapAskEnd) (flow.MapDecision, error) {

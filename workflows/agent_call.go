@@ -23,7 +23,9 @@ type agentCall struct {
 	awake, stopped bool
 	// patience is how long the agent waits for an execution that the call has started, tainted what it
 	// is told of that, and people whether it waits for people.
-	patience        time.Duration
+	patience time.Duration
+	// approval is the last one that the call has waited for; "" for none.
+	approval        string
 	tainted, people bool
 }
 
@@ -68,7 +70,7 @@ func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) 
 		handOver := c.at.Step.ApprovalID != "" && !c.at.HandedOver
 		switch {
 		case handOver:
-			c.t.approval = c.at.Step.ApprovalID
+			c.t.approval, c.approval = c.at.Step.ApprovalID, c.at.Step.ApprovalID
 		case c.at.HandedOver:
 			c.held = true
 			pauses = min(max(2*pauses, lookAfter), lookMost)
@@ -100,7 +102,8 @@ const lookMost = time.Hour
 // pause returns when there may be news of the call.
 func (c *agentCall) pause(ctx workflow.Context, after time.Duration) error {
 	if after > 0 {
-		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.CallSummary}}, func() bool { return c.awake })
+		summary := flow.WaitSummary(c.tool.Verb, c.approval)
+		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: summary}}, func() bool { return c.awake })
 		if err != nil {
 			return err
 		}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
 )
 
 // AgentTurn takes one message to an agent to its end: the model answers, the calls that it asks for
@@ -15,7 +17,7 @@ import (
 // message gets its turn in the session again, and another reply. Rows have all that is said; the
 // workflow knows only numbers and ends. A message that fails is a result, not an error.
 func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error) {
-	t := &agentTurn{in: in.TurnRef, asks: in.Asks}
+	t := &agentTurn{in: in.TurnRef, asks: in.Asks, shows: in.ShowsHold}
 	step := flow.TurnStep{Private: flow.IsPrivate(), TurnRef: in.TurnRef}
 	if in.Carried != nil {
 		step = *in.Carried
@@ -45,6 +47,9 @@ func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error)
 			}
 		}
 		if err != nil || over {
+			if err == nil {
+				err = t.listEnd(ctx)
+			}
 			return flow.TurnResult{Answers: int32(t.answers), Actions: int32(t.actions)}, err
 		}
 		step = flow.TurnStep{Private: flow.IsPrivate(), TurnRef: t.in, Part: step.Part + 1}
@@ -55,6 +60,8 @@ func AgentTurn(ctx workflow.Context, in flow.TurnInput) (flow.TurnResult, error)
 type agentTurn struct {
 	in   flow.TurnRef
 	asks string
+	// shows: the list of workflows shows what the message waits for.
+	shows bool
 	// answers counts those of the model, actions the calls that were sent.
 	answers, actions int
 	// calls are those that have not ended; late are the ends of those that had waited for people.
@@ -198,8 +205,11 @@ func (t *agentTurn) end(ctx workflow.Context, unheard flow.TurnStep) error {
 // awaitPeople waits until all calls that wait for people have ended, and then until it is the
 // message's turn in its session. over: it has ended meanwhile.
 func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
-	workflow.SetCurrentDetails(ctx, "The message waits for people to approve a call. Others of its session are answered meanwhile.")
+	workflow.SetCurrentDetails(ctx, flow.TurnDetails(t.waitsFor()))
 	defer workflow.SetCurrentDetails(ctx, "")
+	if err := t.listHold(ctx); err != nil {
+		return false, err
+	}
 	for len(t.calls) > 0 && !t.cancelled {
 		if err := workflow.Await(ctx, func() bool { return t.nudged || t.cancelled || len(t.calls) == 0 }); err != nil {
 			return false, err
@@ -225,7 +235,46 @@ func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
 	if err == nil && (news.Cancel || t.cancelled) {
 		return true, t.end(ctx, flow.TurnStep{})
 	}
+	if err == nil && !news.Over {
+		err = t.list(ctx, stepmachine.StatusRunning)
+	}
 	return news.Over, err
+}
+
+// waitsFor returns the calls that wait for people, and by which approval.
+func (t *agentTurn) waitsFor() (held []flow.HeldCall) {
+	for _, c := range t.calls {
+		if c.approval != "" {
+			held = append(held, flow.HeldCall{Verb: c.tool.Verb, ApprovalID: c.approval})
+		}
+	}
+	return held
+}
+
+// listHold has Temporal's list show that the message waits for people, and for which verb.
+func (t *agentTurn) listHold(ctx workflow.Context) error {
+	held := t.waitsFor()
+	if !t.shows || len(held) == 0 {
+		return nil
+	}
+	verb := temporal.NewSearchAttributeKeyKeyword(string(flow.AttributeVerb)).ValueSet(held[0].Verb)
+	return workflow.UpsertTypedSearchAttributes(ctx, stateKey().ValueSet(string(flow.StatePending)), verb)
+}
+
+// list has the list show the state of a message that has waited for people.
+func (t *agentTurn) list(ctx workflow.Context, state stepmachine.Status) error {
+	if _, listed := workflow.GetTypedSearchAttributes(ctx).GetKeyword(stateKey()); !t.shows || !listed {
+		return nil
+	}
+	return listState(ctx, string(state))
+}
+
+// listEnd is list for the end.
+func (t *agentTurn) listEnd(ctx workflow.Context) error {
+	if t.cancelled {
+		return t.list(ctx, stepmachine.StatusCancelled)
+	}
+	return t.list(ctx, stepmachine.StatusCompleted)
 }
 
 // call makes the calls that an answer asks for: those that change nothing at once, those that write

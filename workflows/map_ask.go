@@ -34,7 +34,7 @@ func (m *mapRun) ask(ctx workflow.Context, c stepmachine.AskApproval) {
 	nudges := m.nudges
 	m.busy++
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		asked, err := askInMap(ctx, in)
+		asked, err := askInMap(ctx, in, m.titleOf(in.Ask.Ref.Path))
 		m.busy--
 		if err != nil {
 			return // the workflow ends

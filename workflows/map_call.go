@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -16,6 +17,8 @@ type mapCall struct {
 	m   *mapRun
 	key string
 	ref stepmachine.Ref
+	// verb is what the step calls, approval the last one that the call has waited for; "" for none.
+	verb, approval string
 	// seq is the number of the kept call that this is, 0 for a step. undoes says which step it undoes.
 	seq    int
 	undoes *flow.MapUndoing
@@ -46,7 +49,7 @@ func (c *mapCall) stop() {
 // startCall makes the call of a step beside the loop. What was done until now is written with the
 // claim of its run. event makes the event of the call's end.
 func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, event func(stepmachine.CallEnd) stepmachine.Event) {
-	c := &mapCall{m: m, key: key, ref: in.Call.Ref, seq: in.Compensates}
+	c := &mapCall{m: m, key: key, ref: in.Call.Ref, verb: in.Call.Verb, seq: in.Compensates}
 	m.calls[c.key] = c
 	in.Later, c.keptSince = m.mayKeep(ctx)
 	in.MapWrites, in.Workflow, in.Tainted = m.takeWrites(ctx), workflow.GetInfo(ctx).WorkflowExecution.ID, m.tainted
@@ -164,6 +167,7 @@ const lookAfter = time.Minute
 // for long are looked at once an hour together, but each at half of the time that it has left. The end of a
 // run ends the pause, by a signal. That a kill switch was lifted is only seen by looking.
 func (c *mapCall) pause(ctx workflow.Context, step flow.Step, handedOver bool) error {
+	c.approval = cmp.Or(step.ApprovalID, c.approval)
 	after := step.After
 	if handedOver {
 		after = lookAfter
@@ -177,7 +181,7 @@ func (c *mapCall) pause(ctx workflow.Context, step flow.Step, handedOver bool) e
 		after = max(after, rarely)
 	}
 	if after > 0 {
-		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.CallSummary}}, func() bool { return c.awake })
+		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.WaitSummary(c.verb, c.approval)}}, func() bool { return c.awake })
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/stepmachine/machines"
 )
@@ -56,6 +57,8 @@ type mapRun struct {
 	machines stepmachine.Machines
 	// machine is the execution on the machine of its version.
 	machine stepmachine.Execution
+	// program is the Map that runs.
+	program *stepmachine.Program
 	parent  string
 
 	// ears are the signals that the loop listens to. cancels is closed when the workflow is cancelled; nil
@@ -139,6 +142,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	if err != nil {
 		return true, err
 	}
+	m.program = program
 	var commands []stepmachine.Command
 	least := 0 // the revision of an execution that does not know its own
 	if m.in.Paces {
@@ -322,13 +326,29 @@ func (m *mapRun) show(ctx workflow.Context) error {
 
 // details returns what operators read while the execution goes on.
 func (m *mapRun) details(now flow.MapShow) string {
-	text := flow.MapDetails(now)
+	title := ""
+	if now.WaitingFor != nil {
+		title = m.titleOf(now.WaitingFor.Ref.Path)
+	}
+	text := flow.MapDetails(now, m.program.Definition().Name, title)
 	if now.WaitingFor != nil {
 		if a := m.asks[askKey(now.WaitingFor.Ref)]; a != nil && a.details != "" {
 			text += "\n\n" + a.details
 		}
 	}
 	return text
+}
+
+// titleOf returns what an approval step asks people, as the definition has it; "" for every other step.
+func (m *mapRun) titleOf(path string) string {
+	step := m.program.Step(path)
+	if step == nil {
+		return ""
+	}
+	if ask, ok := step.Do.(*mapdef.DoApproval); ok {
+		return ask.Title.Source()
+	}
+	return ""
 }
 
 // listEnd has Temporal's list say how the execution ended, where it said something else, or where

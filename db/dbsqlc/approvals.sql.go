@@ -30,7 +30,7 @@ func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRe
 }
 
 const ApprovalRow = `-- name: ApprovalRow :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors FROM approvals WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors, driver FROM approvals WHERE tenant_id = $1 AND id = $2
 `
 
 type ApprovalRowParams struct {
@@ -81,6 +81,7 @@ func (q *Queries) ApprovalRow(ctx context.Context, db DBTX, arg ApprovalRowParam
 		&i.RequesterKind,
 		&i.Form,
 		&i.Editors,
+		&i.Driver,
 	)
 	return i, err
 }
@@ -454,7 +455,7 @@ func (q *Queries) EscalateApproval(ctx context.Context, db DBTX, arg EscalateApp
 }
 
 const GetApproval = `-- name: GetApproval :one
-SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id,
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, a.driver, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id,
        coalesce((SELECT n.id FROM approvals n WHERE n.tenant_id = a.tenant_id AND n.subject_type = a.subject_type AND n.subject_id = a.subject_id
                     AND n.edited_from = a.id AND a.run_id IS NULL LIMIT 1), '')::text AS successor
   FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
@@ -519,6 +520,7 @@ func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParam
 		&i.Approval.RequesterKind,
 		&i.Approval.Form,
 		&i.Approval.Editors,
+		&i.Approval.Driver,
 		&i.RunState,
 		&i.RunAttempt,
 		&i.RunApprovalID,
@@ -557,7 +559,7 @@ func (q *Queries) GetDecision(ctx context.Context, db DBTX, arg GetDecisionParam
 }
 
 const HandOverApproval = `-- name: HandOverApproval :exec
-UPDATE approvals SET workflow_id = $1
+UPDATE approvals SET workflow_id = $1, driver = 'run'
  WHERE tenant_id = $2 AND subject_type = $3 AND subject_id = $4 AND status = 'pending'
 `
 
@@ -568,7 +570,7 @@ type HandOverApprovalParams struct {
 	SubjectID   string
 }
 
-// Moves the pending approval of a run to the workflow that drives the run from now on.
+// Moves the pending approval of a run to the run's own workflow, which drives it from now on.
 func (q *Queries) HandOverApproval(ctx context.Context, db DBTX, arg HandOverApprovalParams) error {
 	_, err := db.Exec(ctx, HandOverApproval,
 		arg.WorkflowID,
@@ -580,15 +582,15 @@ func (q *Queries) HandOverApproval(ctx context.Context, db DBTX, arg HandOverApp
 }
 
 const InsertApproval = `-- name: InsertApproval :exec
-INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
+INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, driver, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, requester_kind, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
                        credential_id, operation_type, idempotency, edited_from, edited_by, form, editors)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-        $15, $16, $17, $18, $19, $20, $21, $22, $23::uuid[],
-        $24, $25, $26, $27, $28, $29, $30, $31,
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+        $16, $17, $18, $19, $20, $21, $22, $23, $24::uuid[],
+        $25, $26, $27, $28, $29, $30, $31, $32,
         coalesce((SELECT m.editors FROM map_executions m WHERE m.tenant_id = $2
-                     AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $2 AND r.id = $6)),
-                 (SELECT m.editors FROM map_executions m WHERE m.tenant_id = $2 AND m.execution_id = $7), '{}'))
+                     AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $2 AND r.id = $7)),
+                 (SELECT m.editors FROM map_executions m WHERE m.tenant_id = $2 AND m.execution_id = $8), '{}'))
 `
 
 type InsertApprovalParams struct {
@@ -597,6 +599,7 @@ type InsertApprovalParams struct {
 	SubjectType   string
 	SubjectID     string
 	WorkflowID    string
+	Driver        string
 	RunID         *uuid.UUID
 	ExecutionID   string
 	Status        string
@@ -633,6 +636,7 @@ func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprova
 		arg.SubjectType,
 		arg.SubjectID,
 		arg.WorkflowID,
+		arg.Driver,
 		arg.RunID,
 		arg.ExecutionID,
 		arg.Status,
@@ -716,8 +720,8 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, (CA
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found,
        ($2::uuid IS NOT NULL AND (SELECT count(*) FROM approval_decisions d
          WHERE d.tenant_id = $3 AND d.approval_id = p.id AND d.user_id = $2 AND d.decision = 'approve' AND d.counted_at IS NOT NULL) > 0)::boolean AS voted
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.editors, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, coalesce(sum(CASE WHEN $1::boolean THEN 0 ELSE octet_length(a.args) END + pg_column_size(a.requirements))
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.editors, l.driver, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, a.driver, coalesce(sum(CASE WHEN $1::boolean THEN 0 ELSE octet_length(a.args) END + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $3
@@ -740,7 +744,7 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, (CA
                    AND ($19::timestamptz IS NULL OR a.created_at < $19)
                  ORDER BY a.id DESC
                  LIMIT $20) l) p
-  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id AND NOT $1::boolean OFFSET 0) r ON true
+  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id AND NOT $1::boolean OFFSET 0) r ON true
  WHERE p.above < $21::bigint
  ORDER BY p.id DESC
 `
@@ -885,7 +889,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 }
 
 const LockApproval = `-- name: LockApproval :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors, driver FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockApprovalParams struct {
@@ -936,12 +940,13 @@ func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalPar
 		&i.RequesterKind,
 		&i.Form,
 		&i.Editors,
+		&i.Driver,
 	)
 	return i, err
 }
 
 const LockApprovalOf = `-- name: LockApprovalOf :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors FROM approvals AS asked WHERE asked.tenant_id = $1 AND asked.id = (
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors, driver FROM approvals AS asked WHERE asked.tenant_id = $1 AND asked.id = (
     SELECT d.approval_id FROM approval_decisions d WHERE d.tenant_id = $1 AND d.id = $2) FOR UPDATE
 `
 
@@ -994,6 +999,7 @@ func (q *Queries) LockApprovalOf(ctx context.Context, db DBTX, arg LockApprovalO
 		&i.RequesterKind,
 		&i.Form,
 		&i.Editors,
+		&i.Driver,
 	)
 	return i, err
 }
@@ -1003,14 +1009,14 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.a
        p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.editors, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found, false AS voted
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.editors, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.editors, l.driver, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, a.driver, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $1 AND (a.status = 'pending') IS TRUE AND ($2::text IS NULL OR a.id < $2)
                  ORDER BY a.id DESC
                  LIMIT $3) l) p
-  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
+  LEFT JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver FROM runs r WHERE r.tenant_id = p.tenant_id AND r.id = p.run_id OFFSET 0) r ON true
  WHERE p.above < $4::bigint
  ORDER BY p.id DESC
 `

@@ -119,6 +119,7 @@ type Approval struct {
 	RequesterKind string
 	Form          []byte
 	Editors       []uuid.UUID
+	Driver        string
 }
 
 type ApprovalDecision struct {
@@ -963,6 +964,7 @@ type Run struct {
 	CountedAt       *time.Time
 	Lookups         *string
 	Normalizer      *string
+	Driver          string
 }
 
 type RunErasure struct {

@@ -62,12 +62,12 @@ BEGIN
         IF ours = cardinality(p_keys) THEN
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
                               session_id, metadata, request_id, source_addr, give_up_at, expires_at, expires_in, risk_level, operation_type,
-                              origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id,
+                              origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id, driver,
                               state, sends, sent_at, credential_id, credential_type, credential_label, request_hash, normalizer, windowed)
                 VALUES (c.id, p_tenant, c.execution_id, p_keys[1], c.provider, c.verb, p_args, p_fingerprint, c.dry_run,
                         c.session_id, p_metadata, c.request_id, c.source_addr, c.give_up_at, c.expires_at, c.expires_in,
                         known.risk_level, known.operation_type,
-                        c.origin, c.key_id, c.user_id, c.agent_id, c.customer_id, c.parent_id, c.step, c.workflow_id,
+                        c.origin, c.key_id, c.user_id, c.agent_id, c.customer_id, c.parent_id, c.step, c.workflow_id, c.driver,
                         coalesce(c.state, 'claimed'), coalesce(c.sends, 0), CASE WHEN c.state = 'sending' THEN now() END, c.credential_id,
                         coalesce(c.credential_type, ''), coalesce(c.credential_label, ''), c.request_hash, c.normalizer, coalesce(c.windowed, false));
             -- A generated execution_id is a name of the run too.

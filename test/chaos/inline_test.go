@@ -136,7 +136,7 @@ func (c *inlineCourt) pendingOf(r *inlineRun) string {
 		return ""
 	}
 	for _, run := range f.Runs {
-		if !strings.Contains(run.Args, `"held-`+r.workflow+`"`) || !flow.IsActionRun(run.WorkflowID) {
+		if !strings.Contains(run.Args, `"held-`+r.workflow+`"`) || run.Driver != string(flow.DriverRun) {
 			continue
 		}
 		for _, a := range f.Approvals {
@@ -196,7 +196,7 @@ func (c *inlineCourt) inlineViolations(r *inlineRun, f oracle.Facts) []string {
 		}
 		for _, x := range runs {
 			held := strings.HasPrefix(id, "held-")
-			if own := flow.IsActionRun(x.WorkflowID); own != held || !own && x.WorkflowID != r.workflow {
+			if own := x.Driver == string(flow.DriverRun); own != held || !own && x.WorkflowID != r.workflow {
 				report("%s is driven by %s", id, x.WorkflowID)
 			}
 			if x.State != string(r.states[i]) {

@@ -25,7 +25,7 @@ func TestDevelopmentServerUsesATemporalThatRuns(t *testing.T) {
 	c := &rig.Client{Base: s.APIURL, Key: s.RuntimeKey, HTTP: rig.NewHTTP()}
 	d := requireRun(t, c.Run("shop:create_order", map[string]any{"customer_id": "cus_1001", "amount": 1999, "currency": "eur"}, "order-1"))
 	require.Equal(t, "executed", d.FenceStatus)
-	require.True(t, strings.HasPrefix(executionOf(t, c, "order-1").WorkflowID, "run:"))
+	require.Regexp(t, `^run/order-1/[0-9a-f]{16}$`, executionOf(t, c, "order-1").WorkflowID)
 	require.Equal(t, http.StatusOK, c.Do(http.MethodGet, "/readyz", nil).Status)
 }
 

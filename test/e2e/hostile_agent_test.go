@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"agentruntime/internal/edge/engine"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/test/rig"
 )
 
@@ -460,11 +461,11 @@ func (w *hostileWorld) histories(t *testing.T) string {
 // workflows returns the ids of the tenant's workflows of messages and of calls.
 func (w *hostileWorld) workflows(t *testing.T, c client.Client) (ids []string) {
 	t.Helper()
-	for _, kind := range []string{"turn:", "run:"} {
+	for _, kind := range []flow.Kind{flow.KindMessage, flow.KindAction} {
 		var next []byte
 		for more := true; more; more = len(next) > 0 {
 			page, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
-				Query: "WorkflowId STARTS_WITH '" + kind + w.tenant.ID + ":'", NextPageToken: next,
+				Query: "AgentRuntimeTenant = '" + w.tenant.ID + "' AND AgentRuntimeKind = '" + string(kind) + "'", NextPageToken: next,
 			})
 			require.NoError(t, err)
 			for _, e := range page.Executions {

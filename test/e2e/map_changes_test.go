@@ -408,7 +408,7 @@ func TestTemporalApplyShowsNoValues(t *testing.T) {
 		require.Equal(t, "applied applied applied", set.statuses())
 		require.Equal(t, []string{"a=1", "made-2=2", "a=3"}, g.writes())
 
-		workflow := strings.Replace(mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK).WorkflowID, "map:", "map-changes:", 1)
+		workflow := applyOf(t, tenant.ID, mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK))
 		events := closedMap(t, stranger(t, s), workflow)
 		for _, event := range events.Events {
 			requireNoValue(t, event)

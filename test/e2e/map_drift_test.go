@@ -170,7 +170,7 @@ func TestApplyWhoseWorkflowIsTerminatedIsStopped(t *testing.T) {
 	}, time.Minute, 20*time.Millisecond)
 
 	e := mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusOK)
-	workflow := strings.Replace(e.WorkflowID, "map:", "map-changes:", 1)
+	workflow := applyOf(t, tenant.ID, e)
 	require.NoError(t, stranger(t, s).TerminateWorkflow(t.Context(), workflow, "", "by the test"))
 	conn, err := pgx.Connect(t.Context(), s.DatabaseURL)
 	require.NoError(t, err)

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/test/rig"
 )
 
@@ -229,4 +231,11 @@ func historyOf(t *testing.T, c client.Client, workflowID, runID string) *history
 		h.Events = append(h.Events, event)
 	}
 	return h
+}
+
+// applyOf returns the id of the workflow that applies the changes of a dry run.
+func applyOf(t *testing.T, tenant string, e mapExecution) string {
+	t.Helper()
+	id := uuid.MustParse(strings.TrimPrefix(e.ExecutionID, "exec_"))
+	return flow.ApplyWorkflowID(flow.ApplyRef{TenantID: uuid.MustParse(tenant), ID: id})
 }

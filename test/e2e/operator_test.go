@@ -85,7 +85,7 @@ func TestOperatorFindsRunsInTheTemporalUI(t *testing.T) {
 	tenant.Runtime.Run("gate:delete_thing", map[string]string{"id": id[1]}, id[1])
 	requireRun(t, tenant.Runtime.Run("gate:get_thing", map[string]string{"id": id[2]}, id[2]))
 
-	own := executionOf(t, tenant.Runtime, id[0]).WorkflowID[len("run:") : len("run:")+36]
+	own := tenant.ID
 	mine := "AgentRuntimeTenant = '" + own + "' AND "
 	want := map[string]string{
 		"AgentRuntimeTenant": own, "AgentRuntimeKind": "action", "AgentRuntimeVerb": "gate:create_thing", "AgentRuntimeRisk": "medium",

@@ -65,7 +65,6 @@ func TestTemporalRunShowsSummaryOnly(t *testing.T) {
 		t.Helper()
 		_, tenant := connected(t, s)
 		c := stranger(t, s)
-		var tenantID string
 		for shape, want := range shapes {
 			id := "marker-" + ids(1)[0]
 			for range 2 { // a repeat of a run that was sent starts nothing
@@ -76,8 +75,7 @@ func TestTemporalRunShowsSummaryOnly(t *testing.T) {
 			}
 			e := executionOf(t, tenant.Runtime, id)
 			require.Equal(t, want.status, e.Status)
-			require.Regexp(t, `^run:[0-9a-f-]{36}:[0-9a-f]{64}$`, e.WorkflowID)
-			tenantID = e.WorkflowID[len("run:") : len("run:")+36]
+			require.Regexp(t, `^run/`+id+`/[0-9a-f]{16}$`, e.WorkflowID)
 			events := closedHistory(t, c, e.WorkflowID)
 			timers, payloads := 0, 0
 			for _, event := range events.Events {
@@ -95,7 +93,7 @@ func TestTemporalRunShowsSummaryOnly(t *testing.T) {
 		}
 		rig.Until(t, arriveLimit, "one workflow per run is listed", func() bool {
 			list, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
-				Query: "WorkflowId STARTS_WITH 'run:" + tenantID + ":' AND ExecutionStatus = 'Completed'",
+				Query: "AgentRuntimeTenant = '" + tenant.ID + "' AND ExecutionStatus = 'Completed'",
 			})
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(list.Executions), len(shapes))

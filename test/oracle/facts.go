@@ -34,6 +34,7 @@ type Run struct {
 	ID          uuid.UUID
 	ExecutionID string
 	WorkflowID  string
+	Driver      string
 	State       string
 	Verb        string
 	Args        string
@@ -166,7 +167,7 @@ func read(ctx context.Context, databaseURL, tenantID string) (f Facts, err error
 		}
 	}
 	read(func() (err error) {
-		f.Runs, err = rows[Run](ctx, tx, tenantID, `SELECT id, execution_id, workflow_id, state, provider || ':' || verb, args, edited_args,
+		f.Runs, err = rows[Run](ctx, tx, tenantID, `SELECT id, execution_id, workflow_id, driver, state, provider || ':' || verb, args, edited_args,
 			dry_run, held, approval_id, grant_id, sent_at FROM runs WHERE tenant_id = $1 ORDER BY id`)
 		return err
 	})

@@ -231,7 +231,7 @@ func (s *Desk) inRows(ctx context.Context, p approval.Proposal) (out flow.Decide
 // every other subject its domain counts the decision in the rows. It does so too for a run
 // whose workflow was not started yet.
 func (s *Desk) count(ctx context.Context, a Approval, subjects Subjects, p approval.Proposal) (flow.Decided, error) {
-	if flow.IsActionRun(a.WorkflowID) {
+	if a.Driver == flow.DriverRun {
 		d := flow.Decision{ApprovalID: a.ID, DecisionID: p.ID}
 		out, open, err := s.d.Workflows.Decide(ctx, a.WorkflowID, d)
 		if err != nil || open {
@@ -249,7 +249,7 @@ func (s *Desk) count(ctx context.Context, a Approval, subjects Subjects, p appro
 		}
 	}
 	out, err := subjects.Count(ctx, p.By.TenantID, a.SubjectID, p.ID)
-	if err == nil && out.Code == "" && a.WorkflowID != "" && !flow.IsActionRun(a.WorkflowID) {
+	if err == nil && out.Code == "" && a.WorkflowID != "" && a.Driver != flow.DriverRun {
 		// The decision is counted. Where this fails, the sweeper tells the workflow.
 		_, _ = s.d.Workflows.Nudge(ctx, a.WorkflowID)
 	}

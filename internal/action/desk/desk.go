@@ -34,6 +34,8 @@ type Approval struct {
 	SubjectID   string
 	// WorkflowID is the workflow that waits for the decision; "" where none does.
 	WorkflowID string
+	// Driver is the kind of that workflow; "" in lists.
+	Driver     flow.Driver
 	Status     governance.ApprovalStatus
 	Provider   string
 	Verb       string
@@ -302,7 +304,7 @@ func fromRow(row dbsqlc.GetApprovalRow) (Approval, error) {
 	r := row.Approval
 	a := Approval{
 		ID: r.ID, Kind: governance.ApprovalKind(r.Kind), ExecutionID: r.ExecutionID, SubjectType: approval.SubjectType(r.SubjectType),
-		SubjectID: r.SubjectID, WorkflowID: r.WorkflowID, Status: governance.ApprovalStatus(r.Status),
+		SubjectID: r.SubjectID, WorkflowID: r.WorkflowID, Driver: flow.Driver(r.Driver), Status: governance.ApprovalStatus(r.Status),
 		Provider: r.Provider, Verb: r.Verb, Args: json.RawMessage(r.Args), RiskLevel: r.RiskLevel, PolicyName: r.PolicyName,
 		Reason: r.Reason, Explanation: r.Explanation, Request: r.Request, Form: r.Form, Requester: approval.RequesterOf(r), EditedFrom: r.EditedFrom,
 		EditedBy: r.EditedBy, Editors: r.Editors, ClosedReason: r.ClosedReason, DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt.UTC(),

@@ -127,11 +127,15 @@ func (s *subjects) askBy(t *testing.T, requester *actor.Caller, workflowID strin
 	t.Helper()
 	rule := governance.DefaultApproval()
 	rule.Required = required
+	driver := flow.DriverMap
+	if workflowID == "run:one" {
+		driver = flow.DriverRun
+	}
 	n := approval.New{
 		Requester: requester,
 		ID:        approval.NewID(), Kind: governance.ApprovalOfHold, Reason: "It changes three records.", Args: json.RawMessage(`{}`),
 		Subject: approval.Subject{
-			TenantID: s.owner.TenantID, Type: changeSet, ID: "exec_1/changes", Attempt: 1, ExecutionID: "exec_1", WorkflowID: workflowID,
+			TenantID: s.owner.TenantID, Type: changeSet, ID: "exec_1/changes", Attempt: 1, ExecutionID: "exec_1", WorkflowID: workflowID, Driver: driver,
 		},
 		Requirements: []governance.Requirement{{Rule: rule}}, ExpiresAt: expires,
 	}

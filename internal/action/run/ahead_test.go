@@ -11,6 +11,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
@@ -23,7 +24,7 @@ func (r *rig) makes(verbName, path string, between func()) (run.Progress, error)
 	parent := "exec_parent"
 	req := run.Request{
 		Verb: "shop:" + verbName, Args: json.RawMessage(`{}`), Metadata: json.RawMessage(`{}`), StepKey: run.StepKey(parent, path, 0, 1),
-		Origin: run.Origin{Kind: actor.Map, ParentID: &parent, Step: &path, WorkflowID: parentWorkflow},
+		Origin: run.Origin{Kind: actor.Map, ParentID: &parent, Step: &path, WorkflowID: parentWorkflow, Driver: flow.DriverMap},
 	}
 	return r.Step(r.t.Context(), r.caller(), req, func(*db.Batch, string) { between() })
 }

@@ -323,7 +323,7 @@ func originOf(who actor.Actor, o Origin, key string) Origin {
 		o.KeyID, o.UserID = who.KeyID(), who.UserID()
 	}
 	if o.WorkflowID == "" {
-		o.WorkflowID = flow.RunWorkflowID(who.TenantID, key)
+		o.WorkflowID, o.Driver = flow.RunWorkflowID(who.TenantID, key), flow.DriverRun
 	}
 	return o
 }
@@ -499,7 +499,7 @@ const graceForStarter = time.Second
 // recognizes a start that was made before, so a needless one does nothing. Nothing is
 // started for a run that another workflow drives.
 func (s *Service) startAgain(ctx context.Context, r Run) {
-	if r.State != StateClaimed || r.WorkflowID != r.ownWorkflow() || s.d.Now().Sub(r.UpdatedAt) < graceForStarter {
+	if r.State != StateClaimed || r.Driver != flow.DriverRun || s.d.Now().Sub(r.UpdatedAt) < graceForStarter {
 		return
 	}
 	go func() {

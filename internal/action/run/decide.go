@@ -135,7 +135,7 @@ func (s *Service) Count(ctx context.Context, tenant uuid.UUID, subjectID string,
 		return flow.Decided{}, err
 	}
 	out, err := s.Decide(ctx, r.ref(), decision)
-	if err != nil || out.Code != "" || r.WorkflowID != r.ownWorkflow() {
+	if err != nil || out.Code != "" || r.Driver != flow.DriverRun {
 		return out, err
 	}
 	// The row has the decision. The sweeper starts the workflow where this fails.
@@ -225,7 +225,7 @@ func (d *deciding) queueApproval(b *db.Batch) (closed bool) {
 	db.Queue(b, d.s.q.ReleaseRun, d.p.releaseParams(&d.Asked.ID, d.s.d.Now()))
 	d.s.requireChanged(b, d.p.run)
 	// An ActionRun counts its decisions itself; another workflow must be told.
-	tell := !flow.IsActionRun(d.p.run.WorkflowID)
+	tell := d.p.run.Driver != flow.DriverRun
 	d.queueClose(b, approval.Closing{Status: governance.ApprovalApproved, Tell: tell})
 	d.queueNote(b, audit.ApprovalApproved, governance.ApprovalApproved, details)
 	d.emit(b, governance.ApprovalApproved, d.Decision.Reason)

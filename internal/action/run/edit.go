@@ -145,7 +145,7 @@ func (s *Service) judgeEdit(ctx context.Context, r Run, args json.RawMessage) (p
 func (d *deciding) edit(ctx context.Context, tx pgx.Tx, to *editedCall) error {
 	edited, state := to.next, d.p.run.State
 	// The run may have been handed over since the edit was read; the locked row counts.
-	edited.run.WorkflowID = d.p.run.WorkflowID
+	edited.run.WorkflowID, edited.run.Driver = d.p.run.WorkflowID, d.p.run.Driver
 	a := edited.asking(approval.NewID(), state, to.preview, d.s.d.Now())
 	b := &db.Batch{}
 	d.queueClose(b, approval.Closing{Status: governance.ApprovalSuperseded, Reason: "An approver edited the arguments."})

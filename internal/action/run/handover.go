@@ -29,7 +29,7 @@ func (s *Service) HandOver(ctx context.Context, ref flow.RunRef, parent string) 
 	own := r.ownWorkflow()
 	b := &db.Batch{}
 	changed := db.Queue(b, s.q.HandOverRun, dbsqlc.HandOverRunParams{
-		WorkflowID: own, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Driver: parent,
+		WorkflowID: own, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Parent: parent,
 	})
 	s.requireChanged(b, r)
 	approval.HandOver(b, r.subject(), own)

@@ -25,7 +25,7 @@ func (r *rig) step(verbName string, iteration, attempt int, change ...func(*run.
 	parent, path := "exec_parent", "steps/2"
 	req := run.Request{
 		Verb: "shop:" + verbName, Args: json.RawMessage(`{}`), Metadata: json.RawMessage(`{}`), StepKey: run.StepKey(parent, path, iteration, attempt),
-		Origin: run.Origin{Kind: actor.Map, ParentID: &parent, Step: &path, WorkflowID: parentWorkflow},
+		Origin: run.Origin{Kind: actor.Map, ParentID: &parent, Step: &path, WorkflowID: parentWorkflow, Driver: flow.DriverMap},
 	}
 	for _, c := range change {
 		c(&req)

@@ -36,8 +36,9 @@ type Origin struct {
 	// Both or neither are set.
 	ParentID *string `json:"parent_id,omitempty"`
 	Step     *string `json:"step,omitempty"`
-	// WorkflowID is the workflow that drives the run.
-	WorkflowID string `json:"workflow_id"`
+	// WorkflowID is the workflow that drives the run, Driver its kind.
+	WorkflowID string      `json:"workflow_id"`
+	Driver     flow.Driver `json:"driver"`
 }
 
 // claimedCall has the small columns of a new run, by the names of the columns. claim_run
@@ -179,7 +180,7 @@ func (s *Service) listing(r Run) flow.Listing {
 
 // subject returns the run as the subject of an approval.
 func (r Run) subject() approval.Subject {
-	return approval.OfRun(r.TenantID, r.ID, r.Attempt, r.ExecutionID, r.WorkflowID)
+	return approval.OfRun(r.TenantID, r.ID, r.Attempt, r.ExecutionID, r.WorkflowID, r.Driver)
 }
 
 // about returns what conditions may ask about the run besides its arguments.
@@ -253,7 +254,7 @@ func withoutTexts(r dbsqlc.Run) Run {
 		Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata,
 		Origin: Origin{
 			Kind: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, AgentID: r.AgentID, CustomerID: r.CustomerID,
-			ParentID: r.ParentID, Step: r.Step, WorkflowID: r.WorkflowID,
+			ParentID: r.ParentID, Step: r.Step, WorkflowID: r.WorkflowID, Driver: flow.Driver(r.Driver),
 		},
 		RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, ExpiresAt: r.ExpiresAt, RequestHash: r.RequestHash, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason,

@@ -88,7 +88,7 @@ func TestStepThatIsHeldAfterAWaitIsHandedOver(t *testing.T) {
 	require.NotEmpty(t, at.Step.ApprovalID)
 	r.handOver(at.Run)
 	x := r.read(claimed)
-	require.True(t, flow.IsActionRun(x.WorkflowID))
+	require.Equal(t, flow.DriverRun, x.Driver)
 	require.True(t, r.decide(x, r.user("approver"), "approve").Closed)
 	require.Equal(t, run.StateExecuted, r.wake(r.read(x)).State)
 }
@@ -137,7 +137,7 @@ func TestEditFollowsAHandOver(t *testing.T) {
 	r.targets.meanwhile.Store(&between)
 	require.True(t, r.decide(x, r.user("approver"), "approve", `{"amount":2}`).Closed)
 	own := r.read(x).WorkflowID
-	require.True(t, flow.IsActionRun(own))
+	require.Equal(t, flow.DriverRun, r.read(x).Driver)
 	require.Equal(t, 2, r.count(`SELECT count(*) FROM approvals WHERE workflow_id = '`+own+`'`))
 	r.engine.open.Store(parentWorkflow, false)
 	r.ahead.Store(int64(time.Minute))

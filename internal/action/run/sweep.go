@@ -11,6 +11,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/lookagain"
 	"agentruntime/internal/record/approval"
@@ -97,7 +98,7 @@ func (s *Service) repair(ctx context.Context, tenant, id uuid.UUID) error {
 	if err != nil || r.State.Ended() {
 		return err
 	}
-	own := r.WorkflowID == r.ownWorkflow()
+	own := r.Driver == flow.DriverRun
 	open, found, err := s.d.Engine.IsOpen(ctx, r.WorkflowID)
 	switch {
 	case err != nil:
@@ -223,7 +224,7 @@ func (s *Service) Unattended(ctx context.Context, w approval.Waiting, found bool
 	case err != nil, a.Status != governance.ApprovalPending:
 		// A dry run stays intercepted after the decision.
 		return err
-	case !found && r.WorkflowID == r.ownWorkflow():
+	case !found && r.Driver == flow.DriverRun:
 		return s.start(ctx, r)
 	}
 	_, err = s.closeHeld(ctx, prepared{run: r}, closing{

@@ -98,7 +98,7 @@ func (s *Service) Ask(ctx context.Context, who actor.Actor, call Call) (Turn, er
 	if err != nil || outcome != claimWorking {
 		return t, err
 	}
-	if err := s.start(ctx, t, asks(agent)); err != nil {
+	if err := s.start(ctx, t, agent); err != nil {
 		// Sweep starts it.
 		s.d.Log.WarnContext(ctx, "turn not started", "execution_id", t.ExecutionID, "error", err)
 	}

@@ -131,7 +131,7 @@ func (s *Service) Begin(ctx context.Context, who actor.Actor, req Request) (Outc
 	}
 	switch outcome {
 	case claimWorking:
-		if err := s.start(ctx, t, asks(agent)); err != nil {
+		if err := s.start(ctx, t, agent); err != nil {
 			return Outcome{Turn: t}, notStarted(t, err)
 		}
 	case claimHeld, claimQueued:
@@ -396,25 +396,30 @@ func asks(agent Agent) string {
 func (s *Service) startLater(ctx context.Context, t Turn) error {
 	agent, err := s.d.Agents.Agent(ctx, t.TenantID, t.AgentID, t.Version)
 	if err != nil {
-		return s.start(ctx, t, "") // the turn finds out
+		return s.start(ctx, t, Agent{}) // the turn finds out
 	}
-	return s.start(ctx, t, asks(agent))
+	return s.start(ctx, t, agent)
 }
 
 // startLimit is the time limit of one attempt to reach the workflow engine.
 const startLimit = 10 * time.Second
 
 // start starts the workflow of a turn, or tells it that it is its turn again. It does not depend on
-// the caller. asks is the model that replies, for operators.
-func (s *Service) start(ctx context.Context, t Turn, asks string) error {
+// the caller. Operators read the name of the agent and of the model that replies, where they are known.
+func (s *Service) start(ctx context.Context, t Turn, agent Agent) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	if t.Replies > 0 {
 		_, err := s.d.Engine.Nudge(ctx, t.WorkflowID)
 		return err
 	}
-	return s.d.Engine.StartTurn(ctx, flow.TurnInput{TurnRef: t.Ref(), Parent: t.callerWorkflow, Asks: asks}, t.WorkflowID, flow.Listing{
-		Kind: t.Kind, Tenant: t.TenantID, Execution: t.ExecutionID, Subject: t.AgentID.String(),
+	in := flow.TurnInput{TurnRef: t.Ref(), Parent: t.callerWorkflow}
+	name := ""
+	if agent.Definition != nil {
+		in.Asks, name = asks(agent), agent.Definition.Name
+	}
+	return s.d.Engine.StartTurn(ctx, in, t.WorkflowID, flow.Listing{
+		Kind: t.Kind, Tenant: t.TenantID, Execution: t.ExecutionID, Subject: t.AgentID.String(), Name: name,
 		Details: flow.ExecutionDetails(s.cfg.PublicURL, t.ExecutionID),
 	})
 }

@@ -37,6 +37,12 @@ func (a *attributes) of(listing flow.Listing) (set temporal.SearchAttributes, sh
 	return temporal.NewSearchAttributes(updates...), (*found)[flow.AttributeState]
 }
 
+// has reports whether the attribute is registered, as far as the last look knows.
+func (a *attributes) has(name flow.SearchAttribute) bool {
+	found := a.found.Load()
+	return found != nil && (*found)[name]
+}
+
 // drop forgets all attributes until the next look. It reports whether there were any.
 func (a *attributes) drop() bool {
 	before := a.found.Swap(&map[flow.SearchAttribute]bool{})

@@ -190,9 +190,11 @@ func (e *Engine) StartMap(ctx context.Context, in flow.MapInput, workflowID stri
 func (e *Engine) StartTurn(ctx context.Context, in flow.TurnInput, workflowID string, listing flow.Listing) error {
 	opts := e.once(workflowID, flow.QueueTurns, listing)
 	opts.TypedSearchAttributes, in.ShowsState = e.attributes.of(listing)
+	in.ShowsHold = in.ShowsState && e.attributes.has(flow.AttributeVerb)
 	err := e.start(ctx, opts, flow.WorkflowAgentTurn, in)
 	if e.refusedAttributes(err) {
 		opts.TypedSearchAttributes, in.ShowsState = temporal.SearchAttributes{}, false
+		in.ShowsHold = false
 		err = e.start(ctx, opts, flow.WorkflowAgentTurn, in)
 	}
 	if _, already := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); already {

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -64,5 +63,5 @@ type DeliveryStep struct {
 
 // WorkflowID returns the id of the workflow of the round.
 func (r DeliveryRef) WorkflowID() string {
-	return "delivery:" + r.WebhookID.String() + ":" + r.EventID.String() + ":" + strconv.Itoa(int(r.Round))
+	return workflowID("delivery", "evt_"+r.EventID.String(), r.TenantID, r.WebhookID.String()+r.EventID.String(), r.Round)
 }

@@ -5,9 +5,6 @@
 package flow
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -107,7 +104,7 @@ type EraseStep struct {
 
 // ErasureWorkflowID returns the id of the workflow that erases the customer.
 func ErasureWorkflowID(ref CustomerRef) string {
-	return "erase-customer:" + ref.TenantID.String() + ":" + ref.CustomerID.String()
+	return workflowID("erasure", ref.CustomerID.String(), ref.TenantID, ref.CustomerID.String(), 1)
 }
 
 // ActionRunInput starts an ActionRun workflow.
@@ -178,17 +175,3 @@ type Decided struct {
 type RunResult struct {
 	State State `json:"state"`
 }
-
-// RunWorkflowID returns the id of the workflow of the run that first claimed key. The key
-// is hashed, because it is the caller's text and may contain anything.
-func RunWorkflowID(tenant uuid.UUID, key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return runPrefix + tenant.String() + ":" + hex.EncodeToString(sum[:])
-}
-
-// runPrefix begins the ids of ActionRun workflows, and of no other workflows.
-const runPrefix = "run:"
-
-// IsActionRun reports whether the id is that of an ActionRun workflow. These take the
-// update UpdateDecide; no other workflow does.
-func IsActionRun(workflowID string) bool { return strings.HasPrefix(workflowID, runPrefix) }

@@ -52,17 +52,6 @@ func TestPayloadsKeepTheirMembers(t *testing.T) {
 	}
 }
 
-// Runs that exist have their workflows under these ids.
-func TestRunWorkflowIDStaysTheSame(t *testing.T) {
-	t.Parallel()
-	tenant := uuid.MustParse("0199a1ef-7c20-7a11-8f00-5d9e2b6c1a40")
-	id := flow.RunWorkflowID(tenant, "order-1")
-	require.Equal(t, "run:0199a1ef-7c20-7a11-8f00-5d9e2b6c1a40:0bafe22156d2698c143b86040446d366ead863ba600d5c924f3d15c786ef4057", id)
-	require.True(t, flow.IsActionRun(id))
-	require.False(t, flow.IsActionRun("map:"+tenant.String()))
-	require.NotEqual(t, id, flow.RunWorkflowID(tenant, "order-2"))
-}
-
 func TestStatesThatAnswerHaveEndedOrWait(t *testing.T) {
 	t.Parallel()
 	for _, s := range flow.States() {

@@ -54,6 +54,8 @@ type Listing struct {
 	Verb, Risk string
 	Execution  string
 	Subject    string
+	// Name is that of the Map or the agent, where it is known; the summary shows it.
+	Name string
 	// Event is the type of the event that a delivery delivers; custom.* for all that senders name.
 	Event string
 	// Details is a text in Markdown below the summary. It is encrypted.

@@ -53,5 +53,5 @@ type ApplyResult struct {
 
 // ApplyWorkflowID returns the id of the workflow that applies the changes of a dry run.
 func ApplyWorkflowID(ref ApplyRef) string {
-	return "map-changes:" + ref.TenantID.String() + ":" + ref.ID.String()
+	return workflowID("changes", executionID(ref.ID), ref.TenantID, ref.ID.String(), 1)
 }

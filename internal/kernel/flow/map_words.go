@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"strconv"
 	"time"
 
 	"agentruntime/internal/kernel/stepmachine"
@@ -21,20 +22,25 @@ func MapTimerSummary(c stepmachine.StartTimer) string {
 	}
 }
 
-// MapDetails returns the text in Markdown that operators read while the execution goes on.
-func MapDetails(show MapShow) string {
+// MapDetails returns the text in Markdown that operators read while the execution goes on. name is that
+// of the Map. title is what the step that waits asks people, as the definition has it; "" where it asks
+// nothing.
+func MapDetails(show MapShow, name, title string) string {
 	w := show.WaitingFor
 	if w == nil {
-		return "The execution is " + string(show.Status) + "."
+		return "The execution of " + strconv.Quote(name) + " is " + string(show.Status) + "."
 	}
 	what := "the step"
 	if w.UndoneBy != "" {
 		what = "the call that undoes the step"
 	}
-	text := "The execution is " + string(show.Status) + ": " + what + " `" + w.Step + "` waits for "
+	text := "The execution of " + strconv.Quote(name) + " is " + string(show.Status) + ": " + what + " `" + w.Step + "` waits for "
 	switch w.For {
 	case stepmachine.WaitsApproval:
 		text += "people to approve"
+		if title != "" {
+			text += " " + strconv.Quote(title)
+		}
 	case stepmachine.WaitsEvent:
 		text += "an event"
 	case stepmachine.WaitsTimer:

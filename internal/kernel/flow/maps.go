@@ -3,7 +3,6 @@ package flow
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -476,9 +475,5 @@ type MapResult struct {
 
 // MapWorkflowID returns the id of the workflow that drives an attempt of an execution.
 func MapWorkflowID(ref MapRef) string {
-	id := "map:" + ref.TenantID.String() + ":" + ref.ID.String()
-	if ref.Attempt > 1 {
-		id += ":" + strconv.Itoa(int(ref.Attempt))
-	}
-	return id
+	return workflowID("map", executionID(ref.ID), ref.TenantID, ref.ID.String(), ref.Attempt)
 }

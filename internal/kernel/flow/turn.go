@@ -45,6 +45,9 @@ type TurnInput struct {
 	TurnRef
 	// ShowsState: AttributeState is registered, so the workflow may set it.
 	ShowsState bool `json:"shows_state,omitempty"`
+	// ShowsHold: AttributeVerb is registered too, so a message whose call waits for people is found by
+	// state and verb. Those that an earlier release has started do not set it.
+	ShowsHold bool `json:"shows_hold,omitempty"`
 	// Parent is the workflow that hears of each reply and of the end; "" for none.
 	Parent string `json:"parent,omitempty"`
 	// Asks is the model that replies, as provider:model, for operators to read.
@@ -159,5 +162,5 @@ type TurnResult struct {
 
 // TurnWorkflowID returns the id of the workflow of a message.
 func TurnWorkflowID(ref TurnRef) string {
-	return "turn:" + ref.TenantID.String() + ":" + ref.ID.String()
+	return workflowID("message", executionID(ref.ID), ref.TenantID, ref.ID.String(), 1)
 }

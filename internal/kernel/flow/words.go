@@ -3,6 +3,7 @@ package flow
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,18 +18,26 @@ func (l Listing) Summary() string {
 		return "delivers " + l.Event + " to a webhook"
 	}
 	if l.Kind == KindMap {
-		return "runs the Map " + l.Subject
+		return "runs the Map " + l.named()
 	}
 	if l.Kind == KindMessage {
-		return "answers a message to the agent " + l.Subject
+		return "answers a message to the agent " + l.named()
 	}
 	if l.Kind == KindGoal {
-		return "pursues a goal of the agent " + l.Subject
+		return "pursues a goal of the agent " + l.named()
 	}
 	if l.Kind == KindChanges {
-		return "applies the changes of a dry run of the Map " + l.Subject
+		return "applies the changes of a dry run of the Map " + l.named()
 	}
 	return l.Verb + " · " + l.Risk
+}
+
+// named returns the subject by its name, and by its id where the name is not known.
+func (l Listing) named() string {
+	if l.Name == "" {
+		return l.Subject
+	}
+	return strconv.Quote(l.Name)
 }
 
 // DeliveryDetails returns the text below the summary of a delivery. publicURL is the address of
@@ -68,6 +77,28 @@ func AskSummary(model string) string { return "asks " + model }
 // ToolSummary is described at AskSummary.
 func ToolSummary(verb string) string { return "calls " + verb }
 
+// MapCallSummary returns the text at the call of a step of a Map, MapAskSummary that at a question to
+// people. They name the step by its place, and the question by its title as the definition has it: no
+// argument is in either. Both are encrypted.
+func MapCallSummary(verb, step string) string { return ToolSummary(verb) + " · " + step }
+
+// MapAskSummary is described at MapCallSummary.
+func MapAskSummary(title, step string) string {
+	if title == "" {
+		return "asks people · " + step
+	}
+	return "asks people: " + title + " · " + step
+}
+
+// WaitSummary returns the text at a timer of a workflow that waits for a call: for people where the call
+// waits for an approval.
+func WaitSummary(verb, approvalID string) string {
+	if approvalID == "" {
+		return CallSummary
+	}
+	return "waits for people to decide " + approvalID + " · " + verb
+}
+
 // StepSummary returns the text that operators read at a step, "" for one without a text.
 func StepSummary(activity string) string {
 	switch activity {
@@ -89,6 +120,20 @@ func StepSummary(activity string) string {
 		return "makes a call that the agent asks for"
 	case string(EraseNext):
 		return "erases the next batch"
+	case string(BeginMap):
+		return "reads the definition and the payload"
+	case string(WriteMap):
+		return "writes what the steps have done"
+	case string(LookAtMap), string(LookAtTurn):
+		return "looks for news"
+	case string(EvaluateInMap):
+		return "evaluates an expression"
+	case string(StartMapOfMap):
+		return "starts another Map"
+	case string(FinishMap):
+		return "writes how the execution ended"
+	case string(EndTurn):
+		return "writes how the message ended"
 	case string(LookAtRun):
 		return "reads how far the run is"
 	case string(AttemptDelivery):
@@ -103,7 +148,13 @@ func Summaries() []string {
 	for _, a := range []Activity[RunRef, Step]{GovernRun, SendRun, RejectRun, GiveUpRun, LookAtRun} {
 		all = append(all, StepSummary(string(a)))
 	}
-	return append(all, StepSummary(string(DecideRun)), StepSummary(string(HandOverRun)), StepSummary(string(AttemptDelivery)))
+	for _, name := range []string{
+		string(DecideRun), string(HandOverRun), string(AttemptDelivery), string(BeginMap), string(WriteMap), string(LookAtMap),
+		string(EvaluateInMap), string(StartMapOfMap), string(FinishMap), string(EndTurn),
+	} {
+		all = append(all, StepSummary(name))
+	}
+	return all
 }
 
 // A Hold says what a run waits for, or the step of a Map.
@@ -117,6 +168,22 @@ type Hold struct {
 	Until time.Time
 	// PublicURL is the address of the API, "" where it is not known.
 	PublicURL string
+}
+
+// A HeldCall is a call of an agent that waits for people.
+type HeldCall struct{ Verb, ApprovalID string }
+
+// TurnDetails returns in words what a message waits for.
+func TurnDetails(held []HeldCall) string {
+	var b strings.Builder
+	b.WriteString("**The message waits for people.** Others of its session are answered meanwhile.\n")
+	for _, c := range held[:min(len(held), whoMost)] {
+		fmt.Fprintf(&b, "\n- `%s`: decide it at /v1/approvals/%s", c.Verb, c.ApprovalID)
+	}
+	if more := len(held) - whoMost; more > 0 {
+		fmt.Fprintf(&b, "\n- %d calls more", more)
+	}
+	return b.String()
 }
 
 // whoMost bounds the requirements that the details name.
@@ -136,7 +203,7 @@ func HoldDetails(h Hold) string {
 	if more := len(h.Who) - whoMost; more > 0 {
 		fmt.Fprintf(&b, "- Needed: %d more, which the approval lists.\n", more)
 	}
-	fmt.Fprintf(&b, "- Where: %s/v1/approvals/%s (a user who is logged in adds /approve or /reject).\n", h.PublicURL, h.ApprovalID)
+	fmt.Fprintf(&b, "- Where: %s/v1/approvals/%s (with a login: POST to it, with /approve or /reject).\n", h.PublicURL, h.ApprovalID)
 	fmt.Fprintf(&b, "- Until: %s.\n", clock(h.Until))
 	b.WriteString("- Here: " + here + ". Nothing here approves it.")
 	return b.String()

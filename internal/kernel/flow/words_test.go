@@ -14,12 +14,12 @@ import (
 
 func TestMapDetailsSayWhatWaits(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "The execution is running.", flow.MapDetails(flow.MapShow{Status: stepmachine.StatusRunning}))
+	require.Equal(t, `The execution of "Refund" is running.`, flow.MapDetails(flow.MapShow{Status: stepmachine.StatusRunning}, "Refund", ""))
 	waits := stepmachine.WaitsFor{For: stepmachine.WaitsApproval, Step: "pay"}
 	show := flow.MapShow{Status: stepmachine.StatusPending, WaitingFor: &waits}
-	require.Equal(t, "The execution is pending_approval: the step `pay` waits for people to approve.", flow.MapDetails(show))
+	require.Equal(t, "The execution of \"Refund\" is pending_approval: the step `pay` waits for people to approve \"Pay ${vars.amount}?\".", flow.MapDetails(show, "Refund", "Pay ${vars.amount}?"))
 	waits.UndoneBy = "exec_1"
-	require.Equal(t, "The execution is pending_approval: the call that undoes the step `pay` waits for people to approve.", flow.MapDetails(show))
+	require.Equal(t, "The execution of \"Refund\" is pending_approval: the call that undoes the step `pay` waits for people to approve.", flow.MapDetails(show, "Refund", ""))
 }
 
 func TestHoldDetailsSayWhoWhereAndUntilWhen(t *testing.T) {

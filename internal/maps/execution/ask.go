@@ -190,7 +190,7 @@ func askingOf(e Execution, in flow.MapAsk) approval.New {
 		ID: approval.NewID(), Kind: governance.ApprovalOfStep, Reason: redact.Text(in.Ask.Title), Form: in.Ask.Form,
 		Subject: approval.Subject{
 			TenantID: e.TenantID, Type: approval.SubjectMapStep, ID: subjectOf(in.MapRef, in.Ask.Ref), Attempt: in.Attempt,
-			ExecutionID: e.ExecutionID, WorkflowID: in.Workflow,
+			ExecutionID: e.ExecutionID, WorkflowID: in.Workflow, Driver: flow.DriverMap,
 		},
 		Requester: actor.CallerOf(e.KeyID, e.UserID), Requirements: []governance.Requirement{{Rule: rule}}, ExpiresAt: in.Ask.ExpiresAt,
 	}

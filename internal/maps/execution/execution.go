@@ -253,6 +253,7 @@ type Execution struct {
 	broken error
 
 	callerWorkflow                  string // of the message that has started it
+	mapName                         string // where the execution was claimed just now, otherwise ""
 	payload                         string // sealed
 	payloadInvented, outputInvented []string
 

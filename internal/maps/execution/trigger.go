@@ -300,7 +300,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		Attempt: 1, Fingerprint: params.Fingerprint, Metadata: req.Metadata, SessionID: req.SessionID, Customer: req.Customer, Origin: row.Origin,
 		KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), Step: db.Text(row.Step), Depth: row.Depth,
 		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
-		Governance: governanceApproved, UpdatedAt: params.Now, payload: params.Payload,
+		Governance: governanceApproved, UpdatedAt: params.Now, payload: params.Payload, mapName: v.Program.Definition().Name,
 	}
 	var asked *place
 	if refused == nil {
@@ -434,7 +434,7 @@ func (s *Service) start(ctx context.Context, e Execution) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	listing := flow.Listing{
-		Kind: flow.KindMap, Tenant: e.TenantID, Execution: e.ExecutionID, Subject: e.MapID.String(),
+		Kind: flow.KindMap, Tenant: e.TenantID, Execution: e.ExecutionID, Subject: e.MapID.String(), Name: e.mapName,
 		Details: flow.ExecutionDetails(s.cfg.PublicURL, e.ExecutionID),
 	}
 	s.heads.Add(e)

@@ -17,6 +17,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 )
@@ -50,13 +51,15 @@ type Subject struct {
 	// WorkflowID names the workflow that waits for the decision. It may not exist yet; ""
 	// where decisions are counted without one.
 	WorkflowID string
+	// Driver is the kind of that workflow; "" where there is none.
+	Driver flow.Driver
 }
 
 // OfRun returns the subject of a run.
-func OfRun(tenant, run uuid.UUID, attempt int32, executionID, workflowID string) Subject {
+func OfRun(tenant, run uuid.UUID, attempt int32, executionID, workflowID string, driver flow.Driver) Subject {
 	return Subject{
 		TenantID: tenant, Type: SubjectRun, ID: run.String(), RunID: &run, Attempt: attempt,
-		ExecutionID: executionID, WorkflowID: workflowID,
+		ExecutionID: executionID, WorkflowID: workflowID, Driver: driver,
 	}
 }
 
@@ -132,7 +135,7 @@ func RecordBlock(b *db.Batch, n New) { insert(b, n, governance.ApprovalBlocked) 
 
 func insert(b *db.Batch, n New, status governance.ApprovalStatus) {
 	p := dbsqlc.InsertApprovalParams{
-		ID: n.ID, TenantID: n.TenantID, SubjectType: string(n.Type), SubjectID: n.Subject.ID, WorkflowID: n.WorkflowID, RunID: n.RunID,
+		ID: n.ID, TenantID: n.TenantID, SubjectType: string(n.Type), SubjectID: n.Subject.ID, WorkflowID: n.WorkflowID, Driver: string(n.Driver), RunID: n.RunID,
 		ExecutionID: n.ExecutionID, Status: string(status), Kind: string(n.Kind), Attempt: n.Attempt, Provider: n.Provider, Verb: n.Verb,
 		Args: string(n.Args), RiskLevel: n.RiskLevel, PolicyName: n.PolicyName, Reason: n.Reason, RequesterKind: string(actor.Key),
 		Explanation: encode(n.Matches), Request: n.Request, Requirements: encode(n.Requirements), PolicyIds: []uuid.UUID{},

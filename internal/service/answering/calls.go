@@ -208,7 +208,7 @@ func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd,
 	req := run.Request{
 		Verb: means.Verb.String(), Args: means.Args, SessionID: t.SessionID, Metadata: metadata, DryRun: t.DryRun(),
 		Origin: run.Origin{
-			Kind: actor.Agent, KeyID: who.KeyID(), AgentID: &t.AgentID, CustomerID: t.Customer, ParentID: &t.ExecutionID, Step: &step, WorkflowID: in.Workflow,
+			Kind: actor.Agent, KeyID: who.KeyID(), AgentID: &t.AgentID, CustomerID: t.Customer, ParentID: &t.ExecutionID, Step: &step, WorkflowID: in.Workflow, Driver: flow.DriverMessage,
 		},
 		StepKey:   run.StepKey(t.ExecutionID, step, 0, 0),
 		ExpiresIn: run.StepDeadline(in.Deadline, a.d.Now()), Claimed: tells.claimed,

@@ -72,7 +72,7 @@ func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, in flo
 	req := run.Request{
 		Verb: c.Verb, Args: args, SessionID: e.SessionID, Metadata: metadata,
 		Origin: run.Origin{
-			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &parent, Step: &c.Step, WorkflowID: flow.ApplyWorkflowID(in),
+			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &parent, Step: &c.Step, WorkflowID: flow.ApplyWorkflowID(in), Driver: flow.DriverChanges,
 			AgentID: c.Agent,
 		},
 		StepKey:   run.StepKey(parent, "change "+c.ID, 0, 1),

@@ -129,7 +129,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	req := run.Request{
 		Verb: call.Verb, Args: args, SessionID: e.SessionID, Metadata: metadata, DryRun: call.DryRun,
 		Origin: run.Origin{
-			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &e.ExecutionID, Step: &path, WorkflowID: in.Workflow,
+			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &e.ExecutionID, Step: &path, WorkflowID: in.Workflow, Driver: flow.DriverMap,
 			AgentID: agent,
 		},
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
