@@ -1197,7 +1197,7 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
        metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name,
        reason, approval_id, credential_id, sends, maybe_sent, provider_status, error_code, error_message,
        error_details, retryable, retry_after_ms, resolved_by, resolved_at, resolve_reason, credential_type, credential_label, cancel_requested, created_at, updated_at, sent_at,
-       finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, expires_at, expires_in, request_hash,
+       finished_at, held, grant_id, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, driver, expires_at, expires_in, request_hash,
        erased_at, (edited_args IS NOT NULL)::boolean AS edited
   FROM runs AS listed
  WHERE listed.tenant_id = $1
@@ -1342,6 +1342,7 @@ type ListRunsRow struct {
 	ParentID        *string
 	Step            *string
 	WorkflowID      string
+	Driver          string
 	ExpiresAt       *time.Time
 	ExpiresIn       *int32
 	RequestHash     []byte
@@ -1436,6 +1437,7 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 			&i.ParentID,
 			&i.Step,
 			&i.WorkflowID,
+			&i.Driver,
 			&i.ExpiresAt,
 			&i.ExpiresIn,
 			&i.RequestHash,

@@ -10,6 +10,7 @@ UPDATE runs SET driver = CASE split_part(workflow_id, ':', 1) WHEN 'turn' THEN '
 ALTER TABLE approvals ADD COLUMN driver text NOT NULL DEFAULT '' CHECK (driver IN ('', 'run', 'map', 'message', 'changes'));
 UPDATE approvals SET driver = CASE split_part(workflow_id, ':', 1) WHEN 'run' THEN 'run' WHEN 'turn' THEN 'message' WHEN 'map-changes' THEN 'changes' ELSE 'map' END
  WHERE workflow_id <> '';
+GRANT UPDATE (driver) ON approvals TO agentruntime_app;
 
 -- +goose Down
 ALTER TABLE approvals DROP COLUMN driver;
