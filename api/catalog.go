@@ -23,8 +23,10 @@ type Catalog interface {
 	Verb(ctx context.Context, tenant uuid.UUID, name verb.Name) (catalog.Verb, error)
 	// Accept ends the quarantine of a verb; form is the one that the caller has seen, or "".
 	Accept(ctx context.Context, who actor.Actor, name verb.Name, form string) (catalog.Verb, error)
-	// Near returns a few verbs whose names are like one that the catalog does not have.
-	Near(ctx context.Context, tenant uuid.UUID, name verb.Name) ([]verb.Name, error)
+	// Near returns what a name which the catalog does not have may mean.
+	Near(ctx context.Context, tenant uuid.UUID, name verb.Name) (catalog.Meant, error)
+	// KnownProvider reports whether the tenant can call a provider, and which one may be meant.
+	KnownProvider(ctx context.Context, tenant uuid.UUID, slug string) (known bool, meant string, err error)
 	// Missing returns those of the names that the catalog does not have.
 	Missing(ctx context.Context, tenant uuid.UUID, names []verb.Name) ([]verb.Name, error)
 	// Offer returns what the platform has under a slug.
@@ -181,15 +183,15 @@ func (s *Server) suggest(ctx context.Context, c *wire.Call, text string, err err
 	if !c.ReadsCatalog {
 		return err
 	}
-	near, lost := s.deps.Catalog.Near(ctx, c.Actor.TenantID, name)
-	if lost != nil || len(near) == 0 {
+	meant, lost := s.deps.Catalog.Near(ctx, c.Actor.TenantID, name)
+	if lost != nil {
 		return err // the refusal stands without suggestions
 	}
 	told := *f
-	for _, n := range near {
+	for _, n := range meant.Verbs {
 		told.Suggestions = append(told.Suggestions, n.String())
 	}
-	told.Message += catalog.NearText(near)
+	told.Message += meant.Text()
 	return &told
 }
 

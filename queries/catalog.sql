@@ -256,6 +256,13 @@ SELECT near.provider::text AS provider, near.name::text AS name FROM (
     SELECT s.slug, same.name FROM shared s CROSS JOIN LATERAL (SELECT v.name FROM platform_verbs v
       WHERE v.provider = s.slug AND v.name = @name::text LIMIT 1) same WHERE s.slug <> @provider::text) near;
 
+-- name: ProviderSlugs :many
+-- The slugs of the providers that the tenant can call: its own, and those of the platform that it has
+-- enabled.
+SELECT own.slug::text AS slug FROM (SELECT p.slug FROM providers p WHERE p.tenant_id = @tenant_id::uuid ORDER BY p.slug LIMIT @most::integer) own
+ UNION
+SELECT shared.slug FROM (SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = @tenant_id::uuid ORDER BY e.slug LIMIT @most::integer) shared;
+
 -- What a run and an evaluation need to know about a verb, without its large columns.
 -- name: GetOwnVerbMeta :many
 -- GetVerbMeta of the tenant's own verbs: that is enough for most calls, and the other half costs

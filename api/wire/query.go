@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/kernel/verb"
 )
@@ -55,7 +56,7 @@ func (c *Call) CheckQuery(known []string) error {
 		if VisibleASCII(name, maxQueryName) {
 			where += "." + name
 		}
-		v.Add(where, strictjson.RuleUnknownField, takes)
+		v.Add(where, strictjson.RuleUnknownField, takes+near.Sentence(name, known))
 	}
 	return v.Err()
 }
@@ -168,6 +169,6 @@ func QueryOneOf[T ~string](v *Validation, c *Call, name string, known ...T) T {
 		}
 		names[i] = string(k)
 	}
-	v.Add("query."+name, "enum", fmt.Sprintf("%s is %s.", name, strings.Join(names, ", ")))
+	v.Add("query."+name, "enum", fmt.Sprintf("%s is %s.", name, strings.Join(names, ", "))+near.Sentence(raw, names))
 	return ""
 }

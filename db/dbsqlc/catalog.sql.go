@@ -1236,6 +1236,39 @@ func (q *Queries) OwnConnectedProviders(ctx context.Context, db DBTX, tenantID u
 	return items, nil
 }
 
+const ProviderSlugs = `-- name: ProviderSlugs :many
+SELECT own.slug::text AS slug FROM (SELECT p.slug FROM providers p WHERE p.tenant_id = $1::uuid ORDER BY p.slug LIMIT $2::integer) own
+ UNION
+SELECT shared.slug FROM (SELECT e.slug FROM enabled_providers e WHERE e.tenant_id = $1::uuid ORDER BY e.slug LIMIT $2::integer) shared
+`
+
+type ProviderSlugsParams struct {
+	TenantID uuid.UUID
+	Most     int32
+}
+
+// The slugs of the providers that the tenant can call: its own, and those of the platform that it has
+// enabled.
+func (q *Queries) ProviderSlugs(ctx context.Context, db DBTX, arg ProviderSlugsParams) ([]string, error) {
+	rows, err := db.Query(ctx, ProviderSlugs, arg.TenantID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var slug string
+		if err := rows.Scan(&slug); err != nil {
+			return nil, err
+		}
+		items = append(items, slug)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ReachOfProviders = `-- name: ReachOfProviders :many
 SELECT p.shared, p.slug, p.securities, (p.auth_type = 'none' OR c.type IS NOT NULL)::boolean AS connected, coalesce(c.type, '')::text AS kind, coalesce(c.schemes::text, '')::text AS schemes
   FROM visible_providers p LEFT JOIN LATERAL (

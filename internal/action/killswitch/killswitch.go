@@ -114,6 +114,9 @@ func (in NewSwitch) checked() (governance.KillSwitch, error) {
 	if in.Target == "" {
 		return k, fault.Invalid("/target", "required", "target is required: the slug of the provider, the verb, or the id of the agent.")
 	}
+	if k.Scope != governance.SwitchAgent {
+		in.Target = verb.Canonical(in.Target)
+	}
 	k.Target = &in.Target
 	return k, nil
 }

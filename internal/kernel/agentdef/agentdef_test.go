@@ -87,7 +87,7 @@ func TestReadNamesAllFaults(t *testing.T) {
 		`"models":{"worker":{"provider":"p","model":"m","fallback":[{"provider":"p","model":"m","fallback":[{"provider":"p","model":"m"}]}]}}`: {
 			"/models/worker/fallback/0/fallback maxItems",
 		},
-		`"tools":{"allow":["*"],"deny":["Shop:*"]}`:    {"/tools/allow/0 pattern", "/tools/deny/0 pattern"},
+		`"tools":{"allow":["*"],"deny":["shop.eu:*"]}`: {"/tools/allow/0 pattern", "/tools/deny/0 pattern"},
 		`"tools":{"allow":` + list(101, `"a:b"`) + `}`: {"/tools/allow maxItems"},
 		`"tools":{"max_per_turn":101,"parallel":0}`:    {"/tools/max_per_turn range", "/tools/parallel range"},
 		`"tools":{"max_per_turn":"many"}`:              {"/tools/max_per_turn type"},
@@ -185,7 +185,7 @@ func TestPatternMatchesNamesOfVerbs(t *testing.T) {
 		read(t, `{"name":"a","tools":{"allow":["`+pattern+`"]}}`)
 	}
 	for _, pattern := range []string{
-		"", "*", "shop", "shop:", ":x", "shop:a:b", "Shop:x", "shop:get order", "-shop:x", "shop:-x", "a__b:x", "tool:" + strings.Repeat("x", 60),
+		"", "*", "shop", "shop:", ":x", "shop:a:b", "shop:get order", "-shop:x", "shop:-x", "a__b:x", "tool:" + strings.Repeat("x", 60),
 		strings.Repeat("x", 41) + ":*", "shop:" + strings.Repeat("*", 256), "shop.eu:*",
 	} {
 		_, err := agentdef.Read([]byte(`{"name":"a","tools":{"allow":["` + pattern + `"]}}`))

@@ -20,7 +20,7 @@ var patternText = regexp.MustCompile(`^[a-z0-9*][a-z0-9_*-]*:[a-z0-9*][a-z0-9_*-
 // patternFault returns what is wrong with a pattern over names of verbs, "" where nothing is.
 func patternFault(pattern string) string {
 	if len(pattern) > maxPattern || !patternText.MatchString(pattern) {
-		return "must be <provider>:<verb_name> in lower case, with * for any text, such as shop:* or *:get_*"
+		return "must be <provider>:<verb_name>, with * for any text, such as shop:* or *:get_*"
 	}
 	provider, name, _ := strings.Cut(pattern, ":")
 	provider, name = strings.ReplaceAll(provider, "*", ""), strings.ReplaceAll(name, "*", "")

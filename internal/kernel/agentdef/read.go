@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/kernel/verb"
 )
 
 // MaxBytes is how large a definition may be, as JSON with its defaults.
@@ -92,6 +93,11 @@ func (d *Definition) complete() {
 	}
 	if d.Maps == nil {
 		d.Maps = otherwise.Maps
+	}
+	for _, list := range [][]string{d.Tools.Allow, d.Tools.Deny} {
+		for i, pattern := range list {
+			list[i] = verb.Canonical(pattern)
+		}
 	}
 	for _, m := range d.Models.all() {
 		m.model.complete()

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +19,7 @@ import (
 
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/pattern"
 )
 
@@ -31,6 +33,8 @@ const (
 	// maxPattern and maxValue are how many bytes of the schema a message repeats.
 	maxPattern = 256
 	maxValue   = 64
+	// maxReferences is how many references in a row are followed to the properties of a member.
+	maxReferences = 8
 )
 
 // Opaque is the keyword, with the value true, of a schema that stands for one that was given
@@ -189,7 +193,7 @@ func (s *Schema) Validate(args json.RawMessage) (details []fault.Detail) {
 	}
 	var failed *jsonschema.ValidationError
 	if err := s.compiled.Validate(value); errors.As(err, &failed) {
-		return report(failed)
+		return s.report(failed)
 	} else if err != nil {
 		return whole("schema", "does not fit the schema")
 	}
@@ -197,7 +201,7 @@ func (s *Schema) Validate(args json.RawMessage) (details []fault.Detail) {
 }
 
 // report lists the innermost failures, in the order of their paths.
-func report(failed *jsonschema.ValidationError) []fault.Detail {
+func (s *Schema) report(failed *jsonschema.ValidationError) []fault.Detail {
 	var details []fault.Detail
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
@@ -212,8 +216,71 @@ func report(failed *jsonschema.ValidationError) []fault.Detail {
 		}
 	}
 	walk(failed)
+	details = slices.DeleteFunc(details, func(d fault.Detail) bool { return follows(d, details) })
+	for i, d := range details {
+		if d.Message == notKnown {
+			details[i].Message += s.meant(d.Path)
+		}
+	}
 	return details
 }
+
+// What is said of a member that no schema knows, and of one that no chosen branch knows.
+const (
+	notKnown   = "is not known"
+	notAllowed = "is not allowed"
+)
+
+// follows reports that a member is not allowed only because a value beside it, or its own, chooses none
+// of the branches that know it.
+func follows(d fault.Detail, all []fault.Detail) bool {
+	if d.Message != notAllowed {
+		return false
+	}
+	beside := func(path string) string { return path[:strings.LastIndexByte(path, '/')+1] }
+	return slices.ContainsFunc(all, func(o fault.Detail) bool {
+		chooses := o.Rule == "enum" || o.Rule == "const" || o.Rule == "oneOf" || o.Rule == "anyOf"
+		return o.Message != notAllowed && (o.Path == d.Path || chooses && (beside(o.Path) == beside(d.Path) || o.Path+"/" == beside(d.Path)))
+	})
+}
+
+// meant asks whether the member at a path was meant to be one that the schema has there, as far as its
+// properties lead. It is empty where there is none.
+func (s *Schema) meant(path string) string {
+	tokens := strings.Split(strings.TrimPrefix(path, "/args/"), "/")
+	schema := s.compiled
+	for _, token := range tokens[:len(tokens)-1] {
+		schema = member(schema, plainToken(token))
+	}
+	if schema == nil {
+		return ""
+	}
+	known := slices.Sorted(maps.Keys(schema.Properties))
+	if name := near.Ask(plainToken(tokens[len(tokens)-1]), known); name != "" {
+		return "; " + name
+	}
+	return ""
+}
+
+// member returns the schema of a member or of an element, nil where it is not written in plain properties.
+func member(schema *jsonschema.Schema, token string) *jsonschema.Schema {
+	if schema == nil {
+		return nil
+	}
+	next := schema.Properties[token]
+	if next == nil {
+		next = schema.Items2020
+	}
+	for range maxReferences {
+		if next == nil || next.Ref == nil {
+			return next
+		}
+		next = next.Ref
+	}
+	return nil
+}
+
+func plainToken(token string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(token) }
 
 // keep adds a detail to the first maxDetails of them, in the order of paths and rules.
 func keep(details []fault.Detail, d fault.Detail) []fault.Detail {
@@ -258,7 +325,7 @@ func explain(e *jsonschema.ValidationError) []fault.Detail {
 	case *kind.DependentRequired:
 		return named(k.Missing, "dependentRequired", "is required here")
 	case *kind.AdditionalProperties:
-		return named(k.Properties, "unknown_field", "is not known")
+		return named(k.Properties, "unknown_field", notKnown)
 	}
 	rule, message := describe(e.ErrorKind)
 	return []fault.Detail{{Path: at, Rule: rule, Message: message}}
@@ -278,7 +345,7 @@ func describe(k jsonschema.ErrorKind) (rule, message string) {
 	case *kind.Type:
 		return "type", "must be " + strings.Join(k.Want, " or ")
 	case *kind.Enum:
-		return "enum", "must be one of " + listed(k.Want)
+		return "enum", "must be one of " + listed(k.Want) + meantValue(k.Got, k.Want)
 	case *kind.Const:
 		return "const", "must be " + listed([]any{k.Want})
 	case *kind.Format:
@@ -312,13 +379,31 @@ func describe(k jsonschema.ErrorKind) (rule, message string) {
 	case *kind.Not:
 		return "not", "must not be what the schema excludes"
 	case *kind.FalseSchema:
-		return "unknown_field", "is not allowed"
+		return "unknown_field", notAllowed
 	}
 	path := k.KeywordPath()
 	if len(path) == 0 {
 		return "schema", "does not fit the schema"
 	}
 	return path[0], "does not fit the schema"
+}
+
+// meantValue asks whether a text was meant to be one of the schema's, as a sentence.
+func meantValue(got any, want []any) string {
+	text, is := got.(string)
+	if !is {
+		return ""
+	}
+	var known []string
+	for _, value := range want {
+		if name, is := value.(string); is && len(name) <= maxValue {
+			known = append(known, name)
+		}
+	}
+	if ask := near.Ask(text, known); ask != "" {
+		return "; " + ask
+	}
+	return ""
 }
 
 // listed writes the schema's own values, the first few of them.

@@ -28,7 +28,7 @@ func TestValidateNamesPathAndRule(t *testing.T) {
 		"one too many":          {`{"amount":9007199254740994}`, []fault.Detail{{Path: "/args/amount", Rule: "maximum", Message: "must be at most 9007199254740993"}}},
 		"missing":               {`{}`, []fault.Detail{{Path: "/args/amount", Rule: "required", Message: "is required"}}},
 		"nothing":               {``, []fault.Detail{{Path: "/args/amount", Rule: "required", Message: "is required"}}},
-		"unknown":               {`{"amount":1,"amonut":2}`, []fault.Detail{{Path: "/args/amonut", Rule: "unknown_field", Message: "is not known"}}},
+		"unknown":               {`{"amount":1,"amonut":2}`, []fault.Detail{{Path: "/args/amonut", Rule: "unknown_field", Message: "is not known; did you mean amount?"}}},
 		"type":                  {`{"amount":"S3CRET"}`, []fault.Detail{{Path: "/args/amount", Rule: "type", Message: "must be integer"}}},
 		"enum":                  {`{"amount":1,"currency":"S3CRET"}`, []fault.Detail{{Path: "/args/currency", Rule: "enum", Message: `must be one of "usd", "eur"`}}},
 		"format":                {`{"amount":1,"email":"S3CRET"}`, []fault.Detail{{Path: "/args/email", Rule: "format", Message: "must be a valid email"}}},
@@ -103,4 +103,40 @@ func TestDetailsAreCutAtTheLimit(t *testing.T) {
 		b.WriteString(`,"k` + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + `":1`)
 	}
 	require.Len(t, compiled.Validate(json.RawMessage("{"+b.String()[1:]+"}")), 20)
+}
+
+// Who misspells a name or a value is told which one is near, also within members and elements.
+func TestValidateNamesWhatIsNear(t *testing.T) {
+	t.Parallel()
+	s, err := argschema.Compile(json.RawMessage(`{"type":"object","additionalProperties":false,"required":["amount"],"properties":{
+		"amount":{"type":"integer"},"currency":{"enum":["eur","usd"]},
+		"items":{"type":"array","items":{"$ref":"#/$defs/item"}}},
+		"$defs":{"item":{"type":"object","additionalProperties":false,"properties":{"sku/code":{"type":"string"}}}}}`))
+	require.NoError(t, err)
+	for args, want := range map[string]string{
+		`{"amount":1,"curency":"eur"}`:            "/args/curency is not known; did you mean currency?",
+		`{"amount":1,"currency":"euro"}`:          "/args/currency must be one of \"eur\", \"usd\"; did you mean eur?",
+		`{"amount":1,"items":[{"sku_code":"1"}]}`: "/args/items/0/sku_code is not known; did you mean sku/code?",
+		`{"amount":1,"banana":1}`:                 "/args/banana is not known",
+	} {
+		details := s.Validate(json.RawMessage(args))
+		require.Len(t, details, 1, args)
+		require.Equal(t, want, details[0].Path+" "+details[0].Message)
+	}
+}
+
+// A wrong value of a discriminator leaves no branch, and so no branch knows the members. That is one
+// fault and not several.
+func TestValidateOfAWrongDiscriminatorSaysOneThing(t *testing.T) {
+	t.Parallel()
+	s, err := argschema.Compile(json.RawMessage(`{"type":"object","required":["kind"],"unevaluatedProperties":false,
+		"properties":{"kind":{"enum":["card","bank"]}},
+		"allOf":[{"if":{"properties":{"kind":{"const":"card"}}},"then":{"properties":{"number":{"type":"string"}}}},
+		         {"if":{"properties":{"kind":{"const":"bank"}}},"then":{"properties":{"iban":{"type":"string"}}}}]}`))
+	require.NoError(t, err)
+	details := s.Validate(json.RawMessage(`{"kind":"crad","number":"4242"}`))
+	require.Len(t, details, 1, "%v", details)
+	require.Equal(t, "/args/kind", details[0].Path)
+	require.Contains(t, details[0].Message, "did you mean card?")
+	require.Len(t, s.Validate(json.RawMessage(`{"kind":"card","iban":"DE"}`)), 1, "a member of another branch stays refused")
 }

@@ -37,6 +37,7 @@ const (
 	CodeQuotaExceeded           Code = "QUOTA_EXCEEDED"
 	CodePlanRequired            Code = "PLAN_REQUIRED"
 	CodeEmailNotVerified        Code = "EMAIL_NOT_VERIFIED"
+	CodeSignupClosed            Code = "SIGNUP_CLOSED"
 
 	CodeNotFound              Code = "NOT_FOUND"
 	CodeVerbNotFound          Code = "VERB_NOT_FOUND"
@@ -105,7 +106,7 @@ func Table() []Spec {
 	return []Spec{
 		{CodeInvalidJSON, http.StatusBadRequest, "The request body is not acceptable JSON.", "The body is not one JSON value, or has duplicate names, bad UTF-8, NUL, too deep nesting or an unreasonable number."},
 		{CodeValidation, http.StatusBadRequest, "The request is not valid.", "A parameter or body field is missing, unknown, of the wrong type or out of range; `details` names each."},
-		{CodeInvalidVerb, http.StatusBadRequest, "A verb has the form provider:verb_name.", "`verb` does not have the form `<provider>:<verb_name>`."},
+		{CodeInvalidVerb, http.StatusBadRequest, "A verb has the form provider:verb_name, for example shop:get_order.", "`verb` does not have the form `<provider>:<verb_name>`."},
 		{CodeInvalidIdempotencyKey, http.StatusBadRequest, "Ids and keys are 1 to 255 visible ASCII characters.", "`execution_id`, `idempotency_key` or the `Idempotency-Key` header is malformed, or header and body name different keys."},
 		{CodeUnauthenticated, http.StatusUnauthorized, "This endpoint needs a credential it accepts.", "No credential was sent, or one of a kind that the endpoint does not take."},
 		{CodeInvalidAPIKey, http.StatusUnauthorized, "The API key is malformed or unknown. Check it for a slip, or log in and make one with POST /v1/api-keys.", "The key is malformed or unknown."},
@@ -123,6 +124,7 @@ func Table() []Spec {
 		{CodeQuotaExceeded, http.StatusForbidden, "The tenant has as many of these as it may have.", "Creating one more would exceed a quota of the tenant; the message names the quota and its limit. A held call that would exceed one is not held, and nothing is sent."},
 		{CodePlanRequired, http.StatusForbidden, "The operator of this service allows less. Ask them for more.", "A rate limit above the operator's ceiling; the details name it."},
 		{CodeEmailNotVerified, http.StatusForbidden, "The email address is not verified. Open the link in the mail to it, or ask for another at POST /v1/auth/resend-verification.", "The installation requires verified addresses (REQUIRE_VERIFIED_EMAIL). The password was right."},
+		{CodeSignupClosed, http.StatusForbidden, "This installation takes no new users. Its operator makes owners with `agentruntime owner create`, and allows more with SIGNUP=invite or SIGNUP=open.", "The installation takes no new users (SIGNUP=closed), or only invited ones (SIGNUP=invite). The answer is the same for known and unknown addresses."},
 		{CodeNotFound, http.StatusNotFound, "No such path. /docs shows every endpoint, /openapi.json is the document.", "The path is unknown."},
 		{CodeVerbNotFound, http.StatusNotFound, "No such verb in your catalog.", "The tenant's catalog has no such verb. The message says where a provider of the platform only has to be enabled."},
 		{CodeProviderNotFound, http.StatusNotFound, "No such provider.", "The tenant has no provider with this slug."},

@@ -110,7 +110,7 @@ func (c *checker) matchers(path string, list []Matcher) {
 func (c *checker) matcher(path string, m Matcher) {
 	switch {
 	case m.unknown:
-		c.fail(path, "unknown", "has a member that is empty or not known")
+		c.fail(path, "unknown", "has a member that is empty or not known; the members are type and value, or verb, provider, risk_level, operation_type and domain")
 	case m == (Matcher{Type: m.Type, Value: m.Value}):
 		c.typed(path, m)
 	case m.Type != "" || m.Value != "":
@@ -168,12 +168,12 @@ func (c *checker) field(path string, name MatcherType, value string) {
 func (c *checker) verb(path, value string) {
 	if glob := strings.ReplaceAll(value, "*", ""); glob != value {
 		if strings.Trim(glob, verbCharacters) != "" || strings.Count(glob, ":") > 1 {
-			c.fail(path, "verb", "must be <provider>:<verb_name> in lower case, with * for any text")
+			c.fail(path, "verb", "must be <provider>:<verb_name>, with * for any text")
 		}
 		return
 	}
 	if _, err := verb.Parse(value); err != nil {
-		c.fail(path, "verb", "must be <provider>:<verb_name> in lower case, with * for any text")
+		c.fail(path, "verb", "must be <provider>:<verb_name>, with * for any text")
 	}
 }
 

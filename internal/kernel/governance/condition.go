@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/pattern"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/kernel/verb"
 )
 
 // Limits of a condition's value.
@@ -94,7 +96,7 @@ func (c *condition) readValue() *problem {
 	}
 	want, list := c.source.Operator.wants()
 	if want == 0 {
-		return &problem{"operator", "enum", "is not an operator; these are: " + operatorNames()}
+		return &problem{"operator", "enum", "is not an operator; these are: " + strings.Join(operatorNames(), ", ") + near.Sentence(string(c.source.Operator), operatorNames())}
 	}
 	switch {
 	case len(c.source.Value) == 0:
@@ -151,13 +153,13 @@ func (o Operator) wants() (want kind, list bool) {
 }
 
 // operatorNames lists all operators.
-func operatorNames() string {
-	return strings.Join([]string{
+func operatorNames() []string {
+	return []string{
 		string(OpEquals), string(OpNotEquals), string(OpGreater), string(OpGreaterOrEqual), string(OpLess), string(OpLessOrEqual),
 		string(OpIn), string(OpNotIn), string(OpContains), string(OpNotContains), string(OpStartsWith), string(OpEndsWith),
 		string(OpMatches), string(OpNotMatches), string(OpLengthEquals), string(OpLengthGreater), string(OpLengthLess),
 		string(OpExists), string(OpNotExists),
-	}, ", ")
+	}
 }
 
 // readOperands splits the value, which is checked JSON.
@@ -190,7 +192,9 @@ func (c *condition) readOperands(want kind, list bool) *problem {
 				return &problem{"value", "number", "has a number that is too long or too large"}
 			}
 		case kindString:
-			o.text = d.text(i)
+			if o.text = d.text(i); c.source.Field == fieldVerb || c.source.Field == fieldProvider {
+				o.text = []byte(verb.Canonical(string(o.text)))
+			}
 		default: // the text is the value
 		}
 		c.list = append(c.list, o)

@@ -3,12 +3,15 @@ package governance
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 	_ "time/tzdata" // the zones of conditions, also where the machine has none
+
+	"agentruntime/internal/kernel/near"
 )
 
 // The fields of a call besides its arguments.
@@ -123,9 +126,20 @@ func readField(name, zone string) (f field, p *problem) {
 		err = errPath
 	}
 	if err != nil {
-		return f, &problem{"field", "field", err.Error()}
+		return f, &problem{"field", "field", err.Error() + near.Sentence(name, fieldNames(name))}
 	}
 	return f, f.readZone(zone)
+}
+
+// fieldNames returns the names that a field may have which is like name. Those with a path of the
+// author's own have that of name.
+func fieldNames(name string) []string {
+	names := slices.Sorted(maps.Keys(contextFields))
+	names = append(names, "customer.id", "customer.external_id", "customer.tags", "agent.name", "agent.version", "agent.executionMode")
+	if _, path, has := strings.Cut(name, "."); has {
+		names = append(names, argsPrefix+path, metadataPrefix+path, customerPrefix+path, lookupPrefix+path)
+	}
+	return names
 }
 
 // isOfCustomer reports whether conditions can ask about this place of a customer's record.

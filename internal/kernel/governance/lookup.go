@@ -220,7 +220,7 @@ func readLookup(source Lookup) (*lookup, *problem) {
 	}
 	var err error
 	if l.read.verb, err = verb.Parse(source.Verb); err != nil || l.read.verb.Provider == verb.ReservedSlug {
-		return nil, &problem{"verb", "verb", "must be a verb of a provider: <provider>:<verb_name> in lower case"}
+		return nil, &problem{"verb", "verb", "must be a verb of a provider: <provider>:<verb_name>"}
 	}
 	var p *problem
 	l.read.args, p = readTemplate(source.Args)

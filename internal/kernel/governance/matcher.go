@@ -35,6 +35,10 @@ func NormalizeMatcher(m Matcher) Matcher {
 	if m.Type == MatchRisk || m.Type == MatchOperation {
 		m.Value = strings.ToLower(m.Value)
 	}
+	if m.Type == MatchVerb || m.Type == MatchProvider {
+		m.Value = verb.Canonical(m.Value)
+	}
+	m.Verb, m.Provider = verb.Canonical(m.Verb), verb.Canonical(m.Provider)
 	m.Risk, m.Operation = strings.ToLower(m.Risk), strings.ToLower(m.Operation)
 	return m
 }

@@ -8,6 +8,7 @@ import (
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/verb"
 )
 
 // builder makes a definition of a tree whose form has been checked. Where the form is wrong
@@ -296,13 +297,21 @@ func (b *builder) step(n node, depth int) Step {
 		s.Timeout = 0 // the member is the approval's own
 	}
 	if c, ok := n.get("compensate"); ok {
-		s.Compensate = &Compensate{c.text("verb"), c.value("args")}
+		s.Compensate = &Compensate{verb.Canonical(c.text("verb")), c.value("args")}
 	}
 	s.Do = b.action(t, n, depth)
 	for _, c := range n.items("catch") {
 		s.Catch = append(s.Catch, Catch{c.texts("errors"), c.text("as"), b.list(c, "steps", depth+1)})
 	}
 	return s
+}
+
+// canonicals returns the canonical spelling of each pattern.
+func canonicals(patterns []string) []string {
+	for i, pattern := range patterns {
+		patterns[i] = verb.Canonical(pattern)
+	}
+	return patterns
 }
 
 func (t Type) known() bool {
@@ -326,7 +335,7 @@ func (n node) checkKnown(fields []field) {
 func (b *builder) action(t Type, n node, depth int) Action {
 	switch t {
 	case TypeVerb:
-		return &DoVerb{n.text("verb"), n.value("args"), n.text("credential_id"), n.schema("expect")}
+		return &DoVerb{verb.Canonical(n.text("verb")), n.value("args"), n.text("credential_id"), n.schema("expect")}
 	case TypeSet:
 		return &DoSet{n.assignments("assign")}
 	case TypeTransform:
@@ -414,7 +423,7 @@ func (n node) simple(t Type) Action {
 	case TypeReturn:
 		return &DoReturn{n.value("output")}
 	case TypeAgent:
-		return &DoAgent{n.text("agent_id"), n.template("goal"), n.texts("tools"), n.schema("output_schema"), n.condition("complete_when"), n.whole("max_attempts", 1), n.criteria("criteria")}
+		return &DoAgent{n.text("agent_id"), n.template("goal"), canonicals(n.texts("tools")), n.schema("output_schema"), n.condition("complete_when"), n.whole("max_attempts", 1), n.criteria("criteria")}
 	case TypeExtract:
 		return &DoExtract{n.value("input"), n.schema("schema")}
 	case TypeClassify:

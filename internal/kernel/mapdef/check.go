@@ -65,6 +65,7 @@ type checker struct {
 
 	warnings  faults
 	ids       map[string]string // where each id is defined
+	asked     int               // how many unknown ids were compared with them
 	variables map[string]bool   // that the Map declares, or a step sets
 	schemas   int               // JSON values in schemas so far
 }

@@ -103,7 +103,7 @@ func stepFields() []field {
 		choice("on_error", "What a failure leads to that no entry of catch handles: the Map fails, it goes on, or it goes on with default_output.", string(OnErrorFail), string(OnErrorContinue), string(OnErrorDefault)),
 		value("default_output", "The output of the failed step with `on_error: default`."),
 		object("compensate", "The call that undoes this step when the Map fails or is cancelled after it. Its arguments are computed when the step completes.",
-			fitting("verb", 255, verbPattern, "must be <provider>:<verb_name> in lower case", "The verb.").must(),
+			fitting("verb", 255, verbPattern, "must be <provider>:<verb_name>", "The verb.").must(),
 			value("args", "Its arguments. They may read this step's own output."),
 		),
 		value("mock", "The output of this step in dry runs, where its call is a write."),
@@ -180,7 +180,7 @@ func (t Type) fields() []field {
 	switch t {
 	case TypeVerb:
 		return []field{
-			fitting("verb", 255, verbPattern, "must be <provider>:<verb_name> in lower case", "The verb.").must(),
+			fitting("verb", 255, verbPattern, "must be <provider>:<verb_name>", "The verb.").must(),
 			value("args", "The arguments: an object, or one expression that results in one."),
 			fitting("credential_id", 36, uuidPattern, "must be the id of a credential", "Which credential is used, also by the call that undoes the step. It is one of the provider, and the customer's own or the tenant's; otherwise the step fails with CREDENTIAL_NOT_FOUND. Without it, the newest active one is used."),
 			schema("expect", "A JSON Schema of the result. A result that does not fit fails the step with RESULT_MISMATCH."),
@@ -295,7 +295,7 @@ func (t Type) modelFields() []field {
 		return []field{
 			fitting("agent_id", 36, uuidPattern, "must be the id of an agent", "A stored agent, which does the step with its instructions, models, tools and limits. The version that is published when the step begins counts."),
 			template("goal", "What the agent has to reach.").must(),
-			list("tools", 0, 100, "The verbs that it may call; `*` stands for any text. Of them, a stored agent gets those that its own tools allow too; without this member, all that these allow.", shape{kind: textShape, most: 255, pattern: toolPattern, hint: "must be <provider>:<verb_name> in lower case, with * for any text"}),
+			list("tools", 0, 100, "The verbs that it may call; `*` stands for any text. Of them, a stored agent gets those that its own tools allow too; without this member, all that these allow.", shape{kind: textShape, most: 255, pattern: toolPattern, hint: "must be <provider>:<verb_name>, with * for any text"}),
 			schema("output_schema", "A JSON Schema of the output."),
 			condition("complete_when", "When the goal is reached. `.` is an object with calls and output."),
 			whole("max_attempts", maxAttempts, "How many answers of the agent complete_when judges. With a manager, limits.step_attempts of the agent counts instead.").defaulting("1"),

@@ -134,18 +134,32 @@ func (c *checker) warn(d *Definition) {
 func (f *faults) bare(path string, v expression.Value) {
 	v.Walk(func(below string, part expression.Value) {
 		for _, p := range part.Template().Parts() {
-			if p.Expr == nil && hasBare(p.Text) {
-				f.add(path+below, "bare_expression", "trigger_data. stands here as plain text. Write ${trigger_data…} for its value")
+			if p.Expr != nil {
+				continue
+			}
+			if text := bareText(p.Text); text != "" {
+				f.add(path+below, "bare_expression", text)
 				return
 			}
 		}
 	})
 }
 
-// hasBare reports whether a text has trigger_data. followed by a name, and not as a part of a
-// longer word.
-func hasBare(text string) bool {
-	const root = "trigger_data."
+// bareText says what in a text looks like an expression and is none, "" where nothing does.
+func bareText(text string) string {
+	if _, rest, opens := strings.Cut(text, "{{"); opens && strings.Contains(rest, "}}") {
+		return "{{ }} stands here as plain text. Write ${ } around an expression, as in ${trigger_data.order_id}"
+	}
+	for _, root := range []string{"trigger_data.", "trigger."} {
+		if hasBare(text, root) {
+			return root + " stands here as plain text. Write ${trigger_data…} for its value"
+		}
+	}
+	return ""
+}
+
+// hasBare reports whether a text has the root followed by a name, and not as a part of a longer word.
+func hasBare(text, root string) bool {
 	for rest := text; ; {
 		i := strings.Index(rest, root)
 		if i < 0 {

@@ -2,8 +2,10 @@ package mapdef
 
 import (
 	"maps"
+	"slices"
 
 	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/kernel/near"
 )
 
 // scope is what expressions at a place of the definition may read.
@@ -129,7 +131,7 @@ func (c *checker) references(r expression.References, path string, s *scope) {
 	}
 	for _, name := range r.Names {
 		if !s.names[name] {
-			c.addf(path, ruleReference, "there is no root and no function %s. Roots are trigger_data, steps, vars, context, item, index and $now", clip(name))
+			c.addf(path, ruleReference, "there is no root and no function %s. Roots are trigger_data, steps, vars, context, item, index and $now%s", clip(name), near.Sentence(name, roots()))
 		}
 	}
 	told := ""
@@ -141,11 +143,27 @@ func (c *checker) references(r expression.References, path string, s *scope) {
 	}
 }
 
+// roots are what an expression can begin with.
+func roots() []string {
+	return []string{"trigger_data", "steps", "vars", "context", "item", "index", "now"}
+}
+
+// maxAsked is how many unknown ids of one definition are compared with all others.
+const maxAsked = 20
+
+// meant asks whether an id was meant to be one of a step, as an addition to a message.
+func (c *checker) meant(id string) string {
+	if c.asked++; c.asked > maxAsked {
+		return ""
+	}
+	return asked(near.Ask(id, slices.Sorted(maps.Keys(c.ids))))
+}
+
 func (c *checker) stepReference(id, path string, s *scope) {
 	where, exists := c.ids[id]
 	switch {
 	case !exists:
-		c.addf(path, ruleReference, "there is no step %s", clip(id))
+		c.addf(path, ruleReference, "there is no step %s%s", clip(id), c.meant(id))
 	case !s.steps:
 		c.add(path, ruleReference, "steps cannot be read here: none has run yet")
 	case !s.seen[id]:

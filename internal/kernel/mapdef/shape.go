@@ -10,6 +10,8 @@ import (
 
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/kernel/verb"
 )
 
 // A shape says what JSON a place of a definition may have. The one table of shapes in
@@ -234,8 +236,8 @@ func (s shape) checkText(t, path string, f *faults) {
 	length := utf8.RuneCountInString(t)
 	switch {
 	case len(s.enum) > 0 && !slices.Contains(s.enum, t):
-		f.add(path, ruleEnum, "must be one of "+strings.Join(s.enum, ", "))
-	case s.pattern != "" && !matches(s.pattern, t):
+		f.add(path, ruleEnum, "must be one of "+strings.Join(s.enum, ", ")+asked(near.Ask(t, s.enum)))
+	case s.pattern != "" && !matches(s.pattern, canonical(s.pattern, t)):
 		f.add(path, rulePattern, s.hint)
 	case s.most > 0 && length > s.most:
 		f.addf(path, "maxLength", "must have at most %d characters", s.most)
@@ -290,7 +292,27 @@ func unknownMessage(name string, fields []field) string {
 			return "unknown field; names are case-sensitive, write " + fd.name
 		}
 	}
+	if meant := near.Name(name, known); meant != "" {
+		return "unknown field; did you mean " + meant + "? Known fields are " + strings.Join(known, ", ")
+	}
 	return "unknown field; known fields are " + strings.Join(known, ", ")
+}
+
+// asked returns a question as the end of a message.
+func asked(question string) string {
+	if question == "" {
+		return ""
+	}
+	return "; " + question
+}
+
+// canonical returns the canonical spelling where the pattern is that of verbs, and other texts as they
+// are.
+func canonical(pattern, text string) string {
+	if pattern == verbPattern || pattern == toolPattern {
+		return verb.Canonical(text)
+	}
+	return text
 }
 
 // matches reports whether a text has a pattern of the format. The patterns are ours.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 )
 
 // Rules of the details that Decode adds to a VALIDATION_ERROR.
@@ -254,7 +255,11 @@ func (d *decoder) structure(path string, raw []byte, v reflect.Value) {
 				return true
 			}
 		}
-		if !d.allowUnknown {
+		switch {
+		case d.allowUnknown:
+		case len(d.details) >= maxDetails:
+			d.more++
+		default:
 			d.fail(join(path, key), RuleUnknownField, unknownMessage(key, fields))
 		}
 		return true
@@ -297,6 +302,9 @@ func unknownMessage(key string, fields []field) string {
 		if strings.EqualFold(f.name, key) {
 			return "unknown field; names are case-sensitive, write " + f.name
 		}
+	}
+	if name := near.Name(key, known); name != "" {
+		return "unknown field; did you mean " + name + "? Known fields are " + strings.Join(known, ", ")
 	}
 	return "unknown field; known fields are " + strings.Join(known, ", ")
 }

@@ -94,8 +94,26 @@ func ValidSlug(s string) bool {
 	return len(s) <= MaxSlug && slugPattern.MatchString(s) && !strings.Contains(s, "__") && s != ReservedSlug
 }
 
-// Parse reads provider:verb_name of at most 255 bytes. The error is the fault INVALID_VERB.
+// Canonical returns the one spelling of a verb's name, or of a pattern over such names: in lower case,
+// and provider:verb_name where provider__verb_name is given, the name of the verb's tool. Fingerprints,
+// policies, lists of tools, grants, switches and the catalog see this one only.
+func Canonical(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' { // no other letter of Unicode becomes one of a name
+			return r - 'A' + 'a'
+		}
+		return r
+	}, s)
+	if provider, name, is := strings.Cut(s, "__"); is && !strings.Contains(provider, ":") {
+		return provider + ":" + name
+	}
+	return s
+}
+
+// Parse reads provider:verb_name, in any spelling of Canonical, of at most 255 bytes. The error is the
+// fault INVALID_VERB.
 func Parse(s string) (Name, error) {
+	s = Canonical(s)
 	provider, name, ok := strings.Cut(s, ":")
 	if !ok || len(s) > 255 || len(provider) > MaxSlug || !slugPattern.MatchString(provider) || !verbPattern.MatchString(name) {
 		return Name{}, fault.New(fault.CodeInvalidVerb, "")

@@ -22,8 +22,11 @@ func TestParseTakesProviderAndVerbOnly(t *testing.T) {
 		":v":                                  {},
 		"shop:":                               {},
 		"shop:a:b":                            {},
-		"Shop:v":                              {},
-		"shop:V":                              {},
+		"Shop:V":                              {"shop", "v"},
+		"shop__v":                             {"shop", "v"},
+		"SHOP__Get__v":                        {"shop", "get__v"},
+		"shop:get__v":                         {"shop", "get__v"},
+		"\u212Aite:v":                         {}, // the sign of Kelvin is no letter of a name
 		"shop: v":                             {},
 		"shop:v\n":                            {},
 		"-shop:v":                             {},
@@ -37,7 +40,8 @@ func TestParseTakesProviderAndVerbOnly(t *testing.T) {
 		require.Equal(t, want, got, "%q", text)
 		require.Equal(t, want == Name{}, fault.HasCode(err, fault.CodeInvalidVerb), "%q", text)
 		if err == nil {
-			require.Equal(t, text, got.String())
+			require.Equal(t, Canonical(text), got.String())
+			require.Equal(t, got.String(), Canonical(got.String()), "it stays")
 		}
 	}
 }

@@ -43,14 +43,30 @@ func TestNearVerbsAreThoseOfTheTenantsCatalog(t *testing.T) {
 		near, err := r.Near(t.Context(), r.tenant, asked)
 		require.NoError(t, err)
 		var got []string
-		for _, n := range near {
+		for _, n := range near.Verbs {
 			got = append(got, n.String())
 		}
 		require.Equal(t, want, got, name)
 	}
 	near, err := r.Near(t.Context(), uuid.New(), verb.Name{Provider: "shop", Verb: "create_refunds"})
 	require.NoError(t, err)
-	require.Empty(t, near)
+	require.Empty(t, near.Verbs)
+	require.Equal(t, " There is no provider shop in it.", near.Text())
+
+	for name, want := range map[string]string{
+		"shop:create_refunds": " Did you mean shop:create_refund?",
+		"shopify:get_refund":  " There is no provider shopify in it. Did you mean shop:get_refund?",
+		"shopify:get_refunds": " There is no provider shopify in it. Did you mean shop:get_refund?",
+		"shopify:pay":         " There is no provider shopify in it. Did you mean the provider shop?",
+		"nope:nope":           " There is no provider nope in it.",
+		"shop:pay":            "",
+	} {
+		asked, err := verb.Parse(name)
+		require.NoError(t, err)
+		near, err := r.Near(t.Context(), r.tenant, asked)
+		require.NoError(t, err)
+		require.Equal(t, want, near.Text(), name)
+	}
 }
 
 // The reading of grown tables by this statement has a bound in the tests of the database.
@@ -64,6 +80,6 @@ func TestNearVerbsOfALargeProviderAreFound(t *testing.T) {
 	r.replace(t, r.tenant, provider("large", "bearer"), many...)
 	near, err := r.Near(t.Context(), r.tenant, verb.Name{Provider: "large", Verb: "operation_1234_of_many_"})
 	require.NoError(t, err)
-	require.Len(t, near, 3)
-	require.Equal(t, "operation_1234_of_many", near[0].Verb)
+	require.Len(t, near.Verbs, 3)
+	require.Equal(t, "operation_1234_of_many", near.Verbs[0].Verb)
 }

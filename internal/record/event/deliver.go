@@ -87,3 +87,12 @@ type Disabled struct {
 
 // Type implements Body.
 func (Disabled) Type() Type { return WebhookDisabled }
+
+// Names returns the names of the types that the service itself emits.
+func Names() []string {
+	var names []string
+	for _, s := range Types() {
+		names = append(names, string(s.Type))
+	}
+	return names
+}

@@ -194,9 +194,9 @@ func (n *neighbours) text(ctx context.Context, name verb.Name) string {
 	if looked || !n.who.ReadsCatalog || len(n.found) == mostNear {
 		return text
 	}
-	near, err := n.catalog.Near(ctx, n.who.TenantID, name)
+	meant, err := n.catalog.Near(ctx, n.who.TenantID, name)
 	if err == nil { // else the fault stands without names
-		text = catalog.NearText(near)
+		text = meant.Text()
 	}
 	if n.found == nil {
 		n.found = map[verb.Name]string{}

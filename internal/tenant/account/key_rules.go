@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 )
 
 const (
@@ -79,7 +80,7 @@ func permissions(given, known []string) ([]string, error) {
 	for i, p := range given {
 		if !slices.Contains(known, p) {
 			return nil, fault.Invalid("/permissions/"+strconv.Itoa(i), "enum",
-				"There is no such permission; the permissions are "+strings.Join(known, ", ")+".")
+				"There is no such permission; the permissions are "+strings.Join(known, ", ")+"."+near.Sentence(p, known))
 		}
 		if !slices.Contains(out, p) {
 			out = append(out, p)

@@ -15,6 +15,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
@@ -79,7 +80,7 @@ func checkEvents(names []string) error {
 	for i, name := range names {
 		path := fmt.Sprintf("/events/%d", i)
 		if !event.Wantable(name) {
-			return fault.Invalid(path, "enum", "This is no type of event. A webhook names types such as action.executed, families such as action.*, or *.")
+			return fault.Invalid(path, "enum", "This is no type of event. A webhook names types such as action.executed, families such as action.*, or *."+near.Sentence(name, event.Names()))
 		}
 		if slices.Contains(names[:i], name) {
 			return fault.Invalid(path, "uniqueItems", "This type is there twice.")
