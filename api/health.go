@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
 )
 
 // healthz reports that the process runs.
@@ -19,11 +18,11 @@ type readiness struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// readyz reports whether the process can serve calls.
+// readyz reports whether the process can serve calls. A refusal names the parts that are away.
 func (s *Server) readyz(ctx context.Context, _ *wire.Call) (wire.Reply, error) {
 	warnings, err := s.deps.Ready(ctx)
 	if err != nil {
-		return wire.Reply{}, fault.New(fault.CodeServiceUnavailable, "").Because(err)
+		return wire.Reply{}, err
 	}
 	return wire.OK(readiness{Status: "ready", Warnings: warnings}), nil
 }

@@ -79,6 +79,7 @@ func (s *stack) writeEnv() error {
 	var text strings.Builder
 	for _, v := range []struct{ name, value string }{
 		{"API", s.ready.APIURL},
+		{"TEMPORAL_UI", s.ready.TemporalUIURL},
 		{"KEY", s.ready.tenant.RuntimeKey},
 		{"AGENT_KEY", s.ready.tenant.AgentKey},
 		{"EMAIL", s.ready.tenant.Email},
@@ -88,7 +89,7 @@ func (s *stack) writeEnv() error {
 		{"GOAL_AGENT", s.ready.tenant.GoalAgentID},
 		{"WORKFLOW_AGENT", s.ready.tenant.WorkflowAgentID},
 	} {
-		fmt.Fprintf(&text, "%s='%s'\n", v.name, v.value) // URLs and what we made up: no quote is in them
+		fmt.Fprintf(&text, "export %s='%s'\n", v.name, v.value) // URLs and what we made up: no quote is in them
 	}
 	return writePrivate(filepath.Join(s.data, "env"), text.String())
 }
@@ -166,7 +167,7 @@ curl -s {{.Ready.APIURL}}/v1/agents/{{.Tenant.WorkflowAgentID}}/message -H 'X-AP
 
 README.md shows how a refund goes from blocked to approved. For a second shell:
 
-. {{.Data}}/env   # sets API, KEY, AGENT_KEY, EMAIL, PASSWORD, MAP, AGENT, GOAL_AGENT, WORKFLOW_AGENT
+. {{.Data}}/env   # sets and exports API, TEMPORAL_UI, KEY, AGENT_KEY, EMAIL, PASSWORD, MAP, AGENT, GOAL_AGENT, WORKFLOW_AGENT
 
 Ctrl-C ends everything.
 `))

@@ -43,6 +43,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "agentruntime-dev",
 		Short:         "Run the whole service on this machine, for development",
+		Version:       cli.Version(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -168,6 +169,9 @@ func logConfig() (config.Config, error) {
 	}
 	if os.Getenv("LOG_FORMAT") == "" {
 		cfg.LogFormat = "text"
+	}
+	if os.Getenv("SIGNUP") == "" {
+		cfg.Signup = "open"
 	}
 	return cfg, nil
 }

@@ -16,7 +16,7 @@ import (
 // ownerless are tables without a tenant, each with its reason.
 func ownerless() map[string]string {
 	return map[string]string{
-		"goose_db_version": "says which migrations ran; the service's role has no access",
+		"goose_db_version": "says which migrations ran; the service's role reads it to say that `migrate` did not run",
 		"login_attempts":   "counts before a tenant is known; holds keyed hashes only",
 		"mail_windows":     "counts before a tenant is known; has keyed hashes only",
 		"heartbeats":       "shows that Postgres can write; has no data of a tenant",

@@ -88,6 +88,8 @@ type Ready struct {
 	Password        string `json:"password"`
 	RuntimeKey      string `json:"runtime_key"`
 	AgentKey        string `json:"agent_key"`
+	MapID           string `json:"map_id"`
+	AgentID         string `json:"agent_id"`
 }
 
 // Process is a running part.

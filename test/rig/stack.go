@@ -31,7 +31,7 @@ type Stack struct {
 	keysEnv []string
 	// service starts a process of the product: its part's name, the subcommand and where
 	// it listens. tb ends it.
-	service func(tb testing.TB, name, command, listen string) *Process
+	service func(tb testing.TB, name, command, listen string, more ...string) *Process
 }
 
 // For returns the stack for one of several tests that share it. A failure fails that test
@@ -133,12 +133,12 @@ func Split(tb testing.TB, o SplitOptions) *Stack {
 		s.Parts["temporal"] = Start(tb, "temporal", dev, quiet, "temporal", "--data", data, "--ready-file", file, "--temporal", temporal, "--visibility-url", s.VisibilityURL)
 		s.Parts["temporal"].await(tb, file, &s.Ready)
 	}
-	s.service = func(tb testing.TB, name, command, listen string) *Process {
+	s.service = func(tb testing.TB, name, command, listen string, more ...string) *Process {
 		tb.Helper()
 		env := slices.Concat([]string{
-			"ENV=development", "LOG_FORMAT=json", "EGRESS_ALLOW_LOOPBACK=true", "START_LANE=split", "DRAIN_TIMEOUT=5s",
+			"ENV=development", "SIGNUP=open", "LOG_FORMAT=json", "EGRESS_ALLOW_LOOPBACK=true", "START_LANE=split", "DRAIN_TIMEOUT=5s",
 			"LISTEN=" + listen, "DATABASE_URL=" + s.AppDatabaseURL, "TEMPORAL_ADDRESS=" + s.TemporalAddress,
-		}, s.keysEnv, o.Env, s.Env)
+		}, s.keysEnv, o.Env, s.Env, more)
 		return Start(tb, name, product, env, command)
 	}
 	order := []string{"postgres", "temporal", "worker", "api"}
@@ -160,13 +160,14 @@ func Split(tb testing.TB, o SplitOptions) *Stack {
 }
 
 // StartAPI starts one more API process on the database and Temporal of a split stack.
-// It returns the stack as seen through it, with the process among its parts.
-func (s *Stack) StartAPI(name string) *Stack {
+// It returns the stack as seen through it, with the process among its parts. env is added to that of the
+// others.
+func (s *Stack) StartAPI(name string, env ...string) *Stack {
 	s.t.Helper()
 	listen := FreeAddress(s.t)
 	own := *s
 	own.Parts, own.start = maps.Clone(s.Parts), maps.Clone(s.start)
-	own.start[name] = func() { own.Parts[name] = own.service(own.t, name, "api", listen) }
+	own.start[name] = func() { own.Parts[name] = own.service(own.t, name, "api", listen, env...) }
 	own.start[name]()
 	own.APIURL = "http://" + listen
 	own.AwaitAPI()

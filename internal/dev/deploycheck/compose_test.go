@@ -169,7 +169,7 @@ func TestOnlyTheAPIIsReachableFromOutside(t *testing.T) {
 	t.Parallel()
 	c := load(t)
 	require.True(t, c.Networks["inside"].Internal)
-	require.Equal(t, []string{"${API_PORT:-8080}:8080"}, c.Services["api"].Ports)
+	require.Equal(t, []string{"127.0.0.1:${API_PORT:-8080}:8080"}, c.Services["api"].Ports)
 	require.Equal(t, []string{"127.0.0.1:${TEMPORAL_UI_PORT:-8233}:8080"}, c.Services["temporal-ui"].Ports, "it has no login")
 	for name, s := range c.Services {
 		if name == "api" || name == "temporal-ui" || name == "codec" {
@@ -344,6 +344,43 @@ func TestExampleFileNamesWhatComposeReads(t *testing.T) {
 	}
 	for name := range example {
 		require.True(t, used[name], "nothing reads %s of .env.example", name)
+	}
+}
+
+// decided are the settings that docker-compose.yml decides itself, and those for development only.
+// Each other one can be set by .env.
+func decided() []string {
+	return []string{
+		"ENV", "LISTEN", "DATABASE_URL", "MIGRATE_DATABASE_URL", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "START_LANE", "DRAIN_TIMEOUT",
+		"EGRESS_ALLOW_LOOPBACK", "MODEL_SCRIPT", "MODEL_RECORD", "MODEL_REPLAY",
+	}
+}
+
+func TestEachSettingCanBeSet(t *testing.T) {
+	t.Parallel()
+	services := load(t).Services
+	for _, name := range variables() {
+		var reached bool
+		for _, service := range ours() {
+			found := reference.FindStringSubmatch(services[service].Environment[name])
+			reached = reached || found != nil && found[1] == name
+		}
+		require.NotEqual(t, slices.Contains(decided(), name), reached, "%s: .env reaches it, or decided() has it", name)
+	}
+}
+
+// On a laptop there is neither a mail server nor a certificate, and no other machine calls.
+func TestLaptopNeedsPasswordsAndKeysOnly(t *testing.T) {
+	t.Parallel()
+	for _, found := range reference.FindAllStringSubmatch(read(t, "docker-compose.yml"), -1) {
+		if found[2] == ":?" {
+			require.Regexp(t, `PASSWORD$|PEPPER$|SEED$|_KEY$`, found[1])
+		}
+	}
+	for name, s := range load(t).Services {
+		for _, port := range s.Ports {
+			require.True(t, strings.HasPrefix(port, "127.0.0.1:"), "%s: %s", name, port)
+		}
 	}
 }
 

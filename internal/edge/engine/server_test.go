@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -33,6 +34,8 @@ type server struct {
 	refuses, hides error
 	before         func()
 	starts         []*workflowservice.StartWorkflowExecutionRequest
+	// polls are when workers have polled last.
+	polls []time.Time
 }
 
 func newServer(t *testing.T) *server {

@@ -116,7 +116,7 @@ type App struct {
 	journal        *audit.Journal
 	webhooks       *webhook.Service
 	handler        http.Handler
-	writes         trial
+	writes, polls  trial
 	proxies        []netip.Prefix
 	sender         *mailing.Sender // nil without a mail server
 }
@@ -275,7 +275,7 @@ func (a *App) buildRuns() (err error) {
 }
 
 func (a *App) buildAPI() error {
-	secrets, tokens, err := a.buildAuth()
+	secrets, tokens, err := buildAuth(a.cfg)
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,8 @@ func (a *App) buildAPI() error {
 		mails.Source = 1_000_000 // all callers have one network address there
 	}
 	accounts, err := account.New(account.Config{
-		Mails: mails, Permissions: auth.Permissions(), Quotas: a.quotas, PublicURL: a.cfg.PublicURL, RequireVerifiedEmail: a.cfg.RequireVerifiedEmail,
+		Signup: account.Signup(a.cfg.Signup),
+		Mails:  mails, Permissions: auth.Permissions(), Quotas: a.quotas, PublicURL: a.cfg.PublicURL, RequireVerifiedEmail: a.cfg.RequireVerifiedEmail,
 	}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens, DataKeys: dataKeys{a}})
 	if err != nil {
 		return err
@@ -355,8 +356,8 @@ func (a *App) buildCreations() (*idempotency.Keys, error) {
 	return idempotency.New(idempotency.Config{Pepper: pepper, Most: a.quotas.Most(quota.Creations)}, idempotency.Deps{DB: a.pool})
 }
 
-func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
-	pepper, err := config.Key(a.cfg.KeyPepper)
+func buildAuth(cfg config.Config) (*auth.Secrets, *auth.Tokens, error) {
+	pepper, err := config.Key(cfg.KeyPepper)
 	if err != nil {
 		return nil, nil, fmt.Errorf("app: API key pepper: %w", err)
 	}
@@ -364,11 +365,11 @@ func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	tc := auth.TokensConfig{Issuer: a.cfg.TokenIssuer, Audience: a.cfg.TokenIssuer}
-	if tc.SigningSeed, err = config.Key(a.cfg.JWTSeed); err != nil {
+	tc := auth.TokensConfig{Issuer: cfg.TokenIssuer, Audience: cfg.TokenIssuer}
+	if tc.SigningSeed, err = config.Key(cfg.JWTSeed); err != nil {
 		return nil, nil, fmt.Errorf("app: JWT seed: %w", err)
 	}
-	for _, old := range a.cfg.JWTOldSeeds {
+	for _, old := range cfg.JWTOldSeeds {
 		seed, err := config.Key(old)
 		if err != nil {
 			return nil, nil, fmt.Errorf("app: old JWT seed: %w", err)
@@ -382,8 +383,11 @@ func (a *App) buildAuth() (*auth.Secrets, *auth.Tokens, error) {
 // Run does the process's work until ctx ends, then drains: the API answers what it
 // has accepted, and the worker finishes its tasks. l is where the API listens, nil
 // for a process without it. The API listens at once. The worker waits for Postgres and
-// Temporal.
+// Temporal. The error is db.ErrNotMigrated where Postgres answers and `migrate` did not run.
 func (a *App) Run(ctx context.Context, l net.Listener) error {
+	if err := a.migrated(ctx); err != nil {
+		return err
+	}
 	// The notices of ended runs must still go out while the parts drain.
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var announcer sync.WaitGroup
@@ -403,8 +407,8 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 		if err := a.pool.AwaitReady(ctx, a.log); err != nil {
 			return err
 		}
-		if !a.roles.Worker {
-			return nil
+		if err := a.migrated(ctx); err != nil || !a.roles.Worker {
+			return err
 		}
 		for _, j := range a.workerJobs() {
 			g.Go(func() error { a.repeat(ctx, j); return nil })
@@ -413,6 +417,17 @@ func (a *App) Run(ctx context.Context, l net.Listener) error {
 		return a.work(ctx)
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// migrated returns db.ErrNotMigrated where Postgres says so. A Postgres that does not answer is
+// asked again once it does.
+func (a *App) migrated(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := a.pool.CheckSchema(ctx); errors.Is(err, db.ErrNotMigrated) {
 		return err
 	}
 	return nil

@@ -23,13 +23,21 @@ func Log(cfg config.Config, w io.Writer) (*slog.Logger, error) {
 	var h slog.Handler
 	switch cfg.LogFormat {
 	case "json":
-		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
+		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: withUnits})
 	case "text":
 		h = tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !colored(w)})
 	default:
 		return nil, fmt.Errorf("app: LOG_FORMAT must be json or text, not %q", cfg.LogFormat)
 	}
 	return slog.New(redact.NewLogHandler(h)), nil
+}
+
+// withUnits writes a duration as text with its unit, "1.5s", where JSON would have a bare number.
+func withUnits(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // colored reports whether w shows colors. NO_COLOR is the convention of no-color.org.

@@ -25,6 +25,7 @@ func New() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "agentruntime",
 		Short:         "Governed actions for AI agents",
+		Version:       Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -41,6 +42,7 @@ func Commands() []*cobra.Command {
 		migrateCommand(),
 		auditCommand(),
 		catalogCommand(),
+		ownerCommand(),
 		vaultCommand(),
 		codecCommand(),
 		healthCommand(),
@@ -61,6 +63,8 @@ func Needs(command string) []config.Need {
 		return []config.Need{config.NeedMigrate}
 	case "vault":
 		return []config.Need{config.NeedDatabase, config.NeedVault}
+	case "owner":
+		return []config.Need{config.NeedDatabase, config.NeedAuth}
 	case "codec":
 		return []config.Need{config.NeedTemporal, config.NeedCodec}
 	default:
@@ -113,8 +117,21 @@ func migrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			before, err := db.SchemaVersion(cmd.Context(), cfg.MigrateURL)
+			if err != nil {
+				return err
+			}
 			if err := db.Migrate(cmd.Context(), cfg.MigrateURL); err != nil {
 				return err
+			}
+			after, err := db.SchemaVersion(cmd.Context(), cfg.MigrateURL)
+			if err != nil {
+				return err
+			}
+			if before == after {
+				fmt.Fprintf(cmd.OutOrStdout(), "The database is at version %d already. Its functions are those of this release.\n", after)
+			} else {
+				fmt.Fprintf(cmd.OutOrStdout(), "The database is migrated from version %d to %d.\n", before, after)
 			}
 			registerAttributes(cmd.Context(), cmd.OutOrStdout(), cfg)
 			return nil
@@ -133,11 +150,13 @@ func registerAttributes(ctx context.Context, out io.Writer, cfg config.Config) {
 	added, err := app.RegisterAttributes(ctx, cfg)
 	switch {
 	case err != nil:
-		fmt.Fprintf(out, "The database is migrated. Search attributes are not registered in the namespace %s: %v\n"+
+		fmt.Fprintf(out, "Search attributes are not registered in the namespace %s: %v\n"+
 			"Calls are served without them. Operators cannot find their workflows by tenant, verb, risk or state. "+
 			"Run migrate again with TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and the right to change the namespace.\n", cfg.TemporalNamespace, err)
 	case len(added) > 0:
-		fmt.Fprintf(out, "registered search attributes in the namespace %s: %s\n", cfg.TemporalNamespace, strings.Join(added, ", "))
+		fmt.Fprintf(out, "Registered search attributes in the namespace %s: %s.\n", cfg.TemporalNamespace, strings.Join(added, ", "))
+	default:
+		fmt.Fprintf(out, "The namespace %s has all search attributes already.\n", cfg.TemporalNamespace)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Config is what a process of the service needs to know.
@@ -36,6 +37,9 @@ type Config struct {
 	MailFrom string `env:"MAIL_FROM"`
 	// RequireVerifiedEmail refuses logins to users who have not verified their address.
 	RequireVerifiedEmail bool `env:"REQUIRE_VERIFIED_EMAIL"`
+	// Signup says who may become a user: open (anybody), invite (people whom a user invites), or
+	// closed (nobody; `owner create` makes owners).
+	Signup string `env:"SIGNUP" envDefault:"closed"`
 	// TokenIssuer is issuer and audience of the tokens that login gives.
 	TokenIssuer string `env:"TOKEN_ISSUER" envDefault:"agentruntime"`
 
@@ -157,6 +161,9 @@ func (c Config) Check(need ...Need) error {
 	if _, err := Networks(c.TrustedProxies); err != nil {
 		bad("TRUSTED_PROXIES: %w", err)
 	}
+	if c.Signup != "open" && c.Signup != "invite" && c.Signup != "closed" {
+		bad("SIGNUP must be open, invite or closed, not %q", c.Signup)
+	}
 	if c.MaxConnections < 16 {
 		bad("MAX_CONNECTIONS must be at least 16")
 	}
@@ -190,10 +197,14 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 	case NeedDatabase:
 		if c.DatabaseURL == "" {
 			bad("DATABASE_URL is required")
+		} else if !databaseAddress(c.DatabaseURL) {
+			bad("DATABASE_URL must be an address such as postgres://user:password@host:5432/database")
 		}
 	case NeedMigrate:
 		if c.MigrateURL == "" {
 			bad("MIGRATE_DATABASE_URL is required: the address of the database for the role that owns the schema")
+		} else if !databaseAddress(c.MigrateURL) {
+			bad("MIGRATE_DATABASE_URL must be an address such as postgres://user:password@host:5432/database")
 		}
 	case NeedTemporal:
 		if c.TemporalAddress == "" {
@@ -205,6 +216,13 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 	case NeedVault:
 		if c.VaultKeys == "" {
 			bad("VAULT_KEYS is required: <id>:<base64 of 32 bytes>, several separated by commas; or VAULT_KEYS_FILE, a file of them")
+			return
+		}
+		for _, key := range vaultKeys(c.VaultKeys) {
+			if _, err := Key(key); err != nil {
+				bad("VAULT_KEYS: each key has the form <id>:<base64 of 32 bytes>")
+				return
+			}
 		}
 	case NeedAuth:
 		if _, err := Key(c.KeyPepper); err != nil {
@@ -255,6 +273,12 @@ func (c Config) checkProduction(bad func(string, ...any)) {
 }
 
 const developmentKey = "%s is a development key: make a random one when ENV=production"
+
+// databaseAddress reports whether pgx can read text as the address of a database.
+func databaseAddress(text string) bool {
+	_, err := pgconn.ParseConfig(text)
+	return err == nil
+}
 
 // weak reports a key whose bytes are all alike or count up, as in examples.
 func weak(key []byte) bool {

@@ -8,14 +8,11 @@ import (
 	"agentruntime/internal/kernel/mailserver"
 )
 
-// checkMail reports what is missing for mail to be sent. A development process may be without a
-// server: mail is then queued and not sent.
+// checkMail reports what is missing for mail to be sent. A process may be without a server: mail
+// is then queued and not sent.
 func (c Config) checkMail(bad func(string, ...any)) {
 	production := c.Env == "production"
 	if c.SMTPURL == "" {
-		if production {
-			bad("SMTP_URL is required: smtps://user:password@host:465, the server that sends mail")
-		}
 		if c.RequireVerifiedEmail {
 			bad("REQUIRE_VERIFIED_EMAIL needs SMTP_URL: without mail nobody can verify an address")
 		}

@@ -50,8 +50,12 @@ func readBounded(path string) ([]byte, error) {
 func vaultKeys(text string) []string {
 	var keys []string
 	for entry := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ',' }) {
-		_, key, _ := strings.Cut(strings.TrimSpace(entry), ":")
-		keys = append(keys, key)
+		entry = strings.TrimSpace(entry)
+		if entry == "" || strings.HasPrefix(entry, "#") {
+			continue
+		}
+		_, key, _ := strings.Cut(entry, ":")
+		keys = append(keys, strings.TrimSpace(key))
 	}
 	return keys
 }

@@ -55,6 +55,8 @@ type Config struct {
 	Hashers int
 	// Permissions a key can be created with; required.
 	Permissions []string
+	// Signup says who may become a user: SignupClosed.
+	Signup Signup
 	// Quotas bound keys, users and sessions.
 	Quotas quota.Limits
 	// PublicURL is where links in mail begin. Without it no mail can be written.
@@ -77,6 +79,9 @@ func (c Config) withDefaults() Config {
 	}
 	c.Throttle = c.Throttle.withDefaults()
 	c.Mails = c.Mails.withDefaults()
+	if c.Signup == "" {
+		c.Signup = SignupClosed
+	}
 	if c.Hashers == 0 {
 		c.Hashers = 2
 	}

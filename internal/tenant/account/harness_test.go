@@ -77,7 +77,7 @@ func newHouse(t *testing.T) *house {
 		Issuer: "i", Audience: "a", SigningSeed: bytes.Repeat([]byte{2}, 32), Now: h.clock,
 	})
 	require.NoError(t, err)
-	h.Service, err = New(Config{Permissions: auth.Permissions(), PublicURL: "https://runtime.example.com"},
+	h.Service, err = New(Config{Signup: SignupOpen, Permissions: auth.Permissions(), PublicURL: "https://runtime.example.com"},
 		Deps{DB: h.db.Pool, Secrets: secrets, Tokens: h.tokens, Now: h.clock})
 	require.NoError(t, err)
 	h.passwords = h.work

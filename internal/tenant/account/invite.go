@@ -26,10 +26,13 @@ type InviteInput struct {
 }
 
 // Invite makes a user, who joins with the token that is returned. It does not reveal
-// whether the address is in use in another tenant. It refuses with VALIDATION_ERROR,
+// whether the address is in use in another tenant. It refuses with SIGNUP_CLOSED, VALIDATION_ERROR,
 // INSUFFICIENT_PERMISSIONS and QUOTA_EXCEEDED, and with CONFLICT where the tenant has a user
 // or an invitation of this address.
 func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (Invited, error) {
+	if err := s.admits(SignupOpen, SignupInvite); err != nil {
+		return Invited{}, err
+	}
 	email, err := newAddress(in.Email)
 	if err != nil {
 		return Invited{}, err
@@ -81,6 +84,9 @@ func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (
 // InviteAgain voids the token of an invitation and returns another. It refuses as
 // ChangeUser does, and with CONFLICT where the user has joined.
 func (s *Service) InviteAgain(ctx context.Context, who actor.Actor, id string) (Invited, error) {
+	if err := s.admits(SignupOpen, SignupInvite); err != nil {
+		return Invited{}, err
+	}
 	var out Invited
 	_, err := s.manage(ctx, who, id, func(tx pgx.Tx, m managed) (User, error) {
 		if m.target.Status != UserInvited {
@@ -152,6 +158,9 @@ func (s *Service) Join(ctx context.Context, who actor.Actor, in AcceptInput) err
 }
 
 func (s *Service) acceptInvitation(ctx context.Context, who actor.Actor, in AcceptInput, begin bool) (Login, error) {
+	if err := s.admits(SignupOpen, SignupInvite); err != nil {
+		return Login{}, err
+	}
 	if in.Token == "" {
 		return Login{}, fault.Invalid("/token", "required", "token is required.")
 	}

@@ -1,9 +1,11 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/mail"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,6 +23,30 @@ const (
 	maxEmail = 254 // characters: RFC 5321 gives a path 256 with its brackets
 	maxName  = 255 // characters
 )
+
+// Signup says who may become a user of the installation.
+type Signup string
+
+const (
+	// SignupOpen lets anybody make a tenant, and be invited into one.
+	SignupOpen Signup = "open"
+	// SignupInvite lets people become users only where a user of a tenant has invited them.
+	SignupInvite Signup = "invite"
+	// SignupClosed lets nobody become a user. CreateOwner makes owners.
+	SignupClosed Signup = "closed"
+)
+
+// admits refuses with SIGNUP_CLOSED where the installation takes new users in none of these ways.
+// It looks at no address, so the refusal does not tell which ones are known.
+func (s *Service) admits(ways ...Signup) error {
+	if slices.Contains(ways, s.cfg.Signup) {
+		return nil
+	}
+	if s.cfg.Signup == SignupInvite {
+		return fault.New(fault.CodeSignupClosed, "People join this installation by invitation only: ask an owner or admin of a tenant for one.")
+	}
+	return fault.New(fault.CodeSignupClosed, "")
+}
 
 // signedUp is the one answer to a sign-up, whether or not the address is known.
 const signedUp = "If the address was not in use, the account exists now: log in with the email and password. A mail to the address says how to verify it."
@@ -41,40 +67,45 @@ type SignedUp struct {
 
 // SignUp makes a tenant that its caller owns, and mails the address a link to verify it. A known
 // address gets the same answer after the same work and nothing changes; its mail says so. An invited
-// address is free. It refuses with
-// VALIDATION_ERROR or WEAK_PASSWORD.
+// address is free. It refuses with SIGNUP_CLOSED, VALIDATION_ERROR or WEAK_PASSWORD.
 func (s *Service) SignUp(ctx context.Context, who actor.Actor, in SignupInput) (SignedUp, error) {
-	email, err := newAddress(in.Email)
+	if err := s.admits(SignupOpen); err != nil {
+		return SignedUp{}, err
+	}
+	row, err := s.ownerOf(ctx, who, in, cmp.Or(in.Name, strings.ToLower(in.Email)))
 	if err != nil {
 		return SignedUp{}, err
+	}
+	asked := &db.Batch{}
+	s.queueAsked(asked, who, MailSignup, row.Email, &row.UserID)
+	if err := s.d.DB.InTenant(ctx, row.TenantID, func(tx pgx.Tx) error { return s.makeOwner(ctx, tx, row, asked) }); err != nil {
+		return SignedUp{}, fmt.Errorf("account: sign up: %w", err)
+	}
+	return SignedUp{UserID: row.UserID, Message: signedUp}, nil
+}
+
+// ownerOf checks what a person signs up with, and returns the row of the owner of a new tenant.
+func (s *Service) ownerOf(ctx context.Context, who actor.Actor, in SignupInput, tenant string) (row dbsqlc.SignUpParams, err error) {
+	email, err := newAddress(in.Email)
+	if err != nil {
+		return row, err
 	}
 	if in.Name != "" {
 		if err := checkName(in.Name); err != nil {
-			return SignedUp{}, err
+			return row, err
 		}
 	}
 	if err := checkNewPassword(in.Password); err != nil {
-		return SignedUp{}, err
+		return row, err
 	}
 	hash, err := s.hashPassword(ctx, who, in.Password)
 	if err != nil {
-		return SignedUp{}, err
+		return row, err
 	}
-	tenant, user := newID(), newID()
-	tenantName := in.Name
-	if tenantName == "" {
-		tenantName = email
-	}
-	row := dbsqlc.SignUpParams{
-		UserID: user, TenantID: tenant, Email: email, PasswordHash: hash, Name: in.Name, Now: s.now(), TenantName: tenantName,
+	return dbsqlc.SignUpParams{
+		UserID: newID(), TenantID: newID(), Email: email, PasswordHash: hash, Name: in.Name, Now: s.now(), TenantName: tenant,
 		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
-	}
-	asked := &db.Batch{}
-	s.queueAsked(asked, who, MailSignup, email, &user)
-	if err := s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error { return s.makeOwner(ctx, tx, row, asked) }); err != nil {
-		return SignedUp{}, fmt.Errorf("account: sign up: %w", err)
-	}
-	return SignedUp{UserID: user, Message: signedUp}, nil
+	}, nil
 }
 
 // makeOwner makes the tenant and its owner, or nothing where the address is taken, and queues the

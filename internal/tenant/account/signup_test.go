@@ -69,6 +69,54 @@ func TestSecondSignUpWritesAsManyRowsAsTheFirst(t *testing.T) {
 	}
 }
 
+// Where the door is closed, nothing is looked up, so the refusal tells nothing of an address.
+func TestSignUpClosedRefusesEachWayIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ada := h.join(t, "ada@example.com")
+	invited := h.invite(t, ada, "bob@example.com", "member")
+	h.work.work()
+	ways := map[string]func() error{
+		"known": func() error {
+			_, err := h.SignUp(t.Context(), from(home), SignupInput{Email: "ada@example.com", Password: password})
+			return err
+		},
+		"unknown": func() error {
+			_, err := h.SignUp(t.Context(), from(home), SignupInput{Email: "new@example.com", Password: password})
+			return err
+		},
+		"invited": func() error {
+			_, err := h.SignUp(t.Context(), from(home), SignupInput{Email: "bob@example.com", Password: password})
+			return err
+		},
+		"invite": func() error {
+			_, err := h.Invite(t.Context(), as(ada), InviteInput{Email: "eve@example.com", Role: "member"})
+			return err
+		},
+		"again":  func() error { _, err := h.InviteAgain(t.Context(), as(ada), invited.ID.String()); return err },
+		"accept": func() error { _, err := h.accept(t, invited.Token); return err },
+	}
+	h.cfg.Signup = SignupClosed
+	for name, way := range ways {
+		err := way()
+		requireCode(t, fault.CodeSignupClosed, err)
+		require.Contains(t, fault.As(err).Message, "SIGNUP=invite", name)
+	}
+	require.Equal(t, [2]int64{0, 0}, h.work.work(), "no password is hashed")
+	_, err := h.logIn(t, "ada@example.com", password)
+	require.NoError(t, err, "who is in stays in")
+
+	h.cfg.Signup = SignupInvite
+	for _, name := range []string{"known", "unknown", "invited"} {
+		err := ways[name]()
+		requireCode(t, fault.CodeSignupClosed, err)
+		require.Contains(t, fault.As(err).Message, "by invitation only", name)
+	}
+	for _, name := range []string{"invite", "accept"} {
+		require.NoError(t, ways[name](), name)
+	}
+}
+
 func TestSignUpRace(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -12,8 +12,11 @@ import (
 	"github.com/google/uuid"
 )
 
+// KeyPrefix begins each API key, and no token.
+const KeyPrefix = "ark_"
+
 const (
-	keyPrefix   = "ark_"
+	keyPrefix   = KeyPrefix
 	keyRandom   = 30 // base62 characters: 178 bits
 	keyChecksum = 6  // base62 characters are enough for any CRC-32
 	keyLength   = len(keyPrefix) + keyRandom + keyChecksum
