@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -72,7 +73,8 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, s.suggest(ctx, c, req.Verb, err)
 	}
-	if f := out.Fault(); f != nil {
+	waits := out.Run.State == run.StatePending && respondsAsync(c)
+	if f := out.Fault(); f != nil && !waits {
 		return wire.Reply{}, f
 	}
 	if err := room.take(ctx, out.Run.ExecutionID, len(out.Run.Result)); err != nil {
@@ -146,10 +148,26 @@ func expiresIn(v *wire.Validation, raw json.RawMessage) *time.Duration {
 	return &in
 }
 
+// respondsAsync reports whether the caller has sent "Prefer: respond-async" (RFC 7240): a call that
+// waits for people is then answered with 202, and not as a refusal.
+func respondsAsync(c *wire.Call) bool {
+	for preference := range preferences(c.Request.Header.Values("Prefer")) {
+		if strings.EqualFold(strings.TrimSpace(preference), "respond-async") {
+			return true
+		}
+	}
+	return false
+}
+
+// preferences returns the preferences of all lines of the header, and of lists in one line.
+func preferences(headers []string) iter.Seq[string] {
+	return strings.SplitSeq(strings.Join(headers, ","), ",")
+}
+
 // preferWait reads "Prefer: wait=N", in seconds (RFC 7240); other preferences are
 // ignored, as the RFC says.
 func preferWait(v *wire.Validation, headers []string) *time.Duration {
-	for preference := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+	for preference := range preferences(headers) {
 		name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
 		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
 			continue
@@ -177,6 +195,8 @@ type runData struct {
 	ExecutionID      string          `json:"execution_id"`
 	FenceStatus      string          `json:"fence_status"`
 	GovernanceStatus string          `json:"governance_status"`
+	ApprovedBy       string          `json:"approved_by,omitempty"`
+	Decision         string          `json:"decision,omitempty"`
 	Status           string          `json:"status"`
 	Provider         string          `json:"provider"`
 	Verb             string          `json:"verb"`
@@ -198,8 +218,9 @@ type runData struct {
 func (s *Server) runData(out run.Outcome) runData {
 	r := out.Run
 	d := runData{
-		Result: r.Result, Normalized: json.RawMessage("{}"), ExecutionID: r.ExecutionID, FenceStatus: wire.FenceExecuted, GovernanceStatus: governanceStatus(r),
-		Status: r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
+		Result: r.Result, Normalized: json.RawMessage("{}"), ExecutionID: r.ExecutionID, FenceStatus: wire.FenceStatus(r.State.Ended(), false), GovernanceStatus: governanceStatus(r),
+		ApprovedBy: approvedBy(r),
+		Status:     r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
 		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID, ApprovalStatus: out.ApprovalStatus,
 	}
@@ -210,7 +231,10 @@ func (s *Server) runData(out run.Outcome) runData {
 		match := len(out.ArgsDiffer) == 0
 		d.FenceStatus, d.Idempotent, d.CachedFrom, d.ArgsMatch, d.ArgsDiffer = wire.FenceCached, true, &r.ExecutionID, &match, out.ArgsDiffer
 	}
-	d.Message = runMessage(out)
+	if r.State == run.StatePending {
+		d.Decision = r.Decision
+	}
+	d.Message = out.Differs() + runMessage(out)
 	return d
 }
 
@@ -219,14 +243,16 @@ func (s *Server) runData(out run.Outcome) runData {
 func runMessage(out run.Outcome) string {
 	r := out.Run
 	switch {
+	case r.State == run.StatePending:
+		return out.Run.Fault().Message
 	case !r.State.Ended():
-		return "The run goes on. Read it at GET " + executionPath(r.ExecutionID) + "." + out.Differs()
+		return "The run goes on. Read it at GET " + executionPath(r.ExecutionID) + "."
 	case r.State == run.StateIntercepted && !out.Cached:
 		return "Intercepted: nothing was sent. result is the request that would be sent, once, if the approval approval_id is approved."
 	case r.State == run.StateIntercepted:
-		return "Duplicate detected: this id is a dry run, and nothing was sent. The status of its approval is " + out.ApprovalStatus + "." + out.Differs()
+		return "Duplicate detected: this id is a dry run, and nothing was sent. The status of its approval is " + out.ApprovalStatus + "."
 	case out.Cached:
-		return "Duplicate detected: this id has run already. The stored result is returned; the provider was not called again." + out.Differs()
+		return "Duplicate detected: this id has run already. The stored result is returned; the provider was not called again."
 	}
 	return ""
 }
@@ -256,6 +282,20 @@ func governanceStatus(r run.Run) string {
 	case run.StateSending, run.StateExecuted, run.StateFailed, run.StateOutcomeUnknown, run.StateIntercepted:
 	}
 	return "approved"
+}
+
+// approvedBy says who let the call through: a person, a standing approval (a grant), or the policies and
+// the registry's default. It is empty where nothing has.
+func approvedBy(r run.Run) string {
+	switch {
+	case governanceStatus(r) != "approved":
+		return ""
+	case r.GrantID != nil:
+		return "grant"
+	case r.Held && r.State != run.StateIntercepted:
+		return "person"
+	}
+	return "policy"
 }
 
 func credentialSource(r run.Run) string {

@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/goalloop"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
 )
 
@@ -81,6 +82,7 @@ type goalAnswer struct {
 	SessionID        *string             `json:"session_id"`
 	CustomerID       *uuid.UUID          `json:"customer_id"`
 	ApprovalID       *string             `json:"approval_id"`
+	Decision         string              `json:"decision,omitempty"`
 	AgentVersion     int32               `json:"agent_version"`
 	FenceStatus      string              `json:"fence_status"`
 	DryRun           bool                `json:"dry_run"`
@@ -117,14 +119,15 @@ func viewGoal(out conversation.Outcome) goalAnswer {
 	t := out.Turn
 	a := goalAnswer{
 		ExecutionID: t.ExecutionID, Status: t.Status, StopReason: textOrNull(string(t.Stop)), ActionsExecuted: t.Actions, GovernanceStatus: t.Governance, TokensUsed: t.Tokens,
-		Reason: t.Reply, SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, ApprovalID: textOrNull(t.ApprovalID), AgentVersion: t.Version, FenceStatus: wire.FenceExecuted, DryRun: t.DryRun(),
+		Reason: t.Reply, SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, ApprovalID: textOrNull(t.ApprovalID), AgentVersion: t.Version, FenceStatus: wire.FenceStatus(t.State == conversation.Ended, out.Cached), DryRun: t.DryRun(),
 	}
 	var stand []goalloop.Judged
 	if t.Progress != nil {
 		stand = t.Progress.Criteria
 	}
-	if a.Criteria = viewCriteria(t, stand); out.Cached {
-		a.FenceStatus = wire.FenceCached
+	a.Criteria = viewCriteria(t, stand)
+	if t.Status == conversation.StatusPending {
+		a.Decision = string(governance.PendingApproval)
 	}
 	return a
 }

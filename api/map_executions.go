@@ -14,6 +14,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/modelstep"
@@ -75,6 +76,8 @@ type triggered struct {
 	Version          int32              `json:"version"`
 	SessionID        *string            `json:"session_id"`
 	FenceStatus      string             `json:"fence_status"`
+	ApprovalID       *string            `json:"approval_id,omitempty"`
+	Decision         string             `json:"decision,omitempty"`
 	DryRun           bool               `json:"dry_run"`
 	PayloadMatch     *bool              `json:"payload_match,omitempty"`
 	Message          string             `json:"message,omitempty"`
@@ -112,22 +115,41 @@ func (s *Server) triggered(out mapruns.Outcome) triggered {
 	t := triggered{
 		ExecutionID: e.ExecutionID, Status: e.Status, ActionsExecuted: e.Actions, GovernanceStatus: e.Governance, MapType: e.MapType,
 		DurationMS: milliseconds(e.Took(s.deps.Now())), Output: e.Output, Error: e.Error, WaitingFor: e.WaitingFor, Version: e.Version, SessionID: textOrNull(e.SessionID),
-		FenceStatus: wire.FenceExecuted, DryRun: e.DryRun,
+		FenceStatus: wire.FenceStatus(mapEnded(e), out.Cached), DryRun: e.DryRun,
+	}
+	if id := heldBy(e.WaitingFor); id != "" {
+		t.ApprovalID, t.Decision = &id, string(governance.PendingApproval)
 	}
 	if t.Output == nil {
 		t.Output = json.RawMessage("null")
 	}
 	if out.Cached {
-		t.FenceStatus, t.Message = wire.FenceCached, "The Map was triggered with this name before. This is that execution; nothing ran again."
+		t.Message = "The Map was triggered with this name before. This is that execution; nothing ran again."
 		if t.PayloadMatch = new(!out.OtherPayload); out.OtherPayload {
-			t.Message += otherPayload
+			t.Message = otherPayload + t.Message
 		}
 	}
 	return t
 }
 
 // otherPayload is said where the execution that answers a trigger has another payload.
-const otherPayload = " Its payload is another one than this trigger has."
+const otherPayload = "The payload of this trigger was not used: the execution of this name has another one. "
+
+// mapEnded reports whether the execution has ended, in whichever way.
+func mapEnded(e mapruns.Execution) bool {
+	return e.Status == stepmachine.StatusCompleted || e.Status == stepmachine.StatusFailed || e.Status == stepmachine.StatusCancelled
+}
+
+// heldBy returns the approval that an execution waits for, and "" where it waits for none.
+func heldBy(waitingFor json.RawMessage) string {
+	var w struct {
+		ApprovalID string `json:"approval_id"`
+	}
+	if json.Unmarshal(waitingFor, &w) != nil {
+		return ""
+	}
+	return w.ApprovalID
+}
 
 // mapFailed answers a trigger whose execution ended without success.
 func mapFailed(out mapruns.Outcome) error {
@@ -153,7 +175,7 @@ func mapFailed(out mapruns.Outcome) error {
 		f.CachedFrom = e.ExecutionID
 		f.Message += " This is the stored failure of an earlier trigger; nothing ran again."
 		if f.PayloadMatch = new(!out.OtherPayload); out.OtherPayload {
-			f.Message += otherPayload
+			f.Message = otherPayload + f.Message
 		}
 	}
 	return f
@@ -191,6 +213,7 @@ func (b triggerBody) request(c *wire.Call, id uuid.UUID) (mapruns.Request, error
 type mapExecution struct {
 	ExecutionID      string             `json:"execution_id"`
 	Kind             string             `json:"kind"`
+	FenceStatus      string             `json:"fence_status,omitempty"`
 	MapID            uuid.UUID          `json:"map_id"`
 	Version          int32              `json:"version"`
 	MapType          mapdef.MapType     `json:"map_type"`
@@ -335,7 +358,7 @@ func viewModelCall(call mapruns.ModelCall) modelCall {
 
 func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
 	return mapExecution{
-		ExecutionID: e.ExecutionID, Kind: kindMap, MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
+		ExecutionID: e.ExecutionID, Kind: kindMap, FenceStatus: wire.StartedUnless(mapEnded(e)), MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
 		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, TokensUsed: e.Tokens, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
 		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: listedError(e), Compensation: viewUndoing(e.Undoing), ParentID: textOrNull(e.ParentID),
 		APIKeyID: e.KeyID, Requester: byCaller(actor.CallerOf(e.KeyID, e.UserID)), RequestID: e.RequestID, WorkflowID: e.WorkflowID,
@@ -423,40 +446,6 @@ func (s *Server) mapSettled(ctx context.Context, c *wire.Call, e mapruns.Executi
 		return e, err
 	}
 	return s.deps.Executions.Await(ctx, e, s.deps.Now().Add(*wait))
-}
-
-func (s *Server) listMapExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	var f mapruns.Filter
-	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
-		return wire.Reply{}, err
-	}
-	var v wire.Validation
-	f.Status = string(wire.QueryOneOf(&v, c, "status", stepmachine.StatusRunning, stepmachine.StatusWaiting, stepmachine.StatusPending, stepmachine.StatusPaused,
-		stepmachine.StatusEscalated, stepmachine.StatusCompleted, stepmachine.StatusFailed, stepmachine.StatusCancelled))
-	f.SessionID, f.ParentID, f.CustomerID = v.QueryText(c, "session_id"), v.QueryText(c, "parent_execution_id"), v.QueryText(c, "customer_id")
-	f.MapID, f.KeyID = v.QueryID(c, "map_id"), v.QueryID(c, "api_key_id")
-	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
-	if f.DryRun, err = c.QueryBool("dry_run"); err != nil {
-		return wire.Reply{}, err
-	}
-	if err := v.Err(); err != nil {
-		return wire.Reply{}, err
-	}
-	page, more, err := s.deps.Executions.List(ctx, c.Actor, f)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	views := make([]mapExecution, 0, len(page))
-	var last uuid.UUID
-	for _, e := range page {
-		views = append(views, s.viewMapExecution(e))
-		last = e.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
 // controlMap is a change of an execution of a Map that people and keys ask for.

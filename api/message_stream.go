@@ -130,7 +130,7 @@ func (f *replySource) end(t conversation.Turn) (name string, body any) {
 	if f.masked && t.Reply != nil {
 		t.Reply = new(redact.Text(*t.Reply))
 	}
-	name, answer := "message.completed", f.s.answerMessage
+	name, answer := "message.completed", func(out conversation.Outcome) (wire.Reply, error) { return f.s.answerMessage(out, false) }
 	if t.Kind == kindGoal {
 		name, answer = "goal.ended", answerGoal
 	}

@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/language"
 )
 
@@ -69,6 +70,7 @@ type answered struct {
 	TokensUsed       int64               `json:"tokens_used"`
 	CustomerID       *uuid.UUID          `json:"customer_id"`
 	ApprovalID       *string             `json:"approval_id"`
+	Decision         string              `json:"decision,omitempty"`
 	Metadata         answeredBy          `json:"metadata"`
 	FenceStatus      string              `json:"fence_status"`
 }
@@ -90,15 +92,12 @@ func (s *Server) viewAnswer(out conversation.Outcome) answered {
 	t := out.Turn
 	a := answered{
 		Message: t.Reply, SessionID: textOrNull(t.SessionID), ExecutionID: t.ExecutionID, Status: t.Status, ActionsExecuted: t.Actions,
-		GovernanceStatus: t.Governance, TokensUsed: t.Tokens, CustomerID: t.Customer, ApprovalID: textOrNull(t.ApprovalID), FenceStatus: wire.FenceExecuted,
+		GovernanceStatus: t.Governance, TokensUsed: t.Tokens, CustomerID: t.Customer, ApprovalID: textOrNull(t.ApprovalID), FenceStatus: wire.FenceStatus(!goesOn(t), out.Cached),
 		Metadata: answeredBy{
 			Model: textOrNull(t.Model), TokensUsed: t.Tokens, ActionsExecuted: t.Actions, LatencyMS: milliseconds(t.Took(s.deps.Now())),
 			SOPMatched: textOrNull(t.SOP), Language: languageOf(t), StopReason: textOrNull(string(t.Stop)), AgentVersion: t.Version,
 			MapExecutionID: textOrNull(t.MapExecution),
 		},
-	}
-	if out.Cached {
-		a.FenceStatus = wire.FenceCached
 	}
 	return a
 }
@@ -125,7 +124,7 @@ func (s *Server) sendMessage(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerMessage(out)
+	return s.answerMessage(out, respondsAsync(c))
 }
 
 func messageRequest(c *wire.Call) (req conversation.Request, err error) {
@@ -174,14 +173,24 @@ func writtenTo(
 	return req, err
 }
 
-// answerMessage answers with a turn as it is.
-func (s *Server) answerMessage(out conversation.Outcome) (wire.Reply, error) {
+// goesOn reports whether a turn has nothing to say yet.
+func goesOn(t conversation.Turn) bool {
+	return (t.Status == conversation.StatusRunning || t.Status == conversation.StatusPaused) && t.Replies == 0
+}
+
+// answerMessage answers with a turn as it is. With async one that waits for people is 202.
+func (s *Server) answerMessage(out conversation.Outcome, async bool) (wire.Reply, error) {
 	t := out.Turn
+	held := async && t.Status == conversation.StatusPending
 	switch {
 	case t.Status == conversation.StatusFailed && t.Reply == nil: // a goal that is missed and a Map that failed have one
 		return wire.Reply{}, messageFailed(t)
-	case (t.Status == conversation.StatusRunning || t.Status == conversation.StatusPaused) && t.Replies == 0:
-		return wire.Reply{Status: http.StatusAccepted, Data: s.viewAnswer(out), Header: http.Header{"Location": {executionPath(t.ExecutionID)}}}, nil
+	case held || goesOn(t):
+		a := s.viewAnswer(out)
+		if a.FenceStatus = wire.FenceStatus(false, out.Cached); held {
+			a.Decision = string(governance.PendingApproval)
+		}
+		return wire.Reply{Status: http.StatusAccepted, Data: a, Header: http.Header{"Location": {executionPath(t.ExecutionID)}}}, nil
 	default:
 		return wire.OK(s.viewAnswer(out)), nil
 	}

@@ -175,6 +175,12 @@ func identify(c *wire.Call, who auth.Principal) {
 func (s *Server) authenticate(ctx context.Context, rt route, c *wire.Call) (auth.Principal, error) {
 	key := c.Request.Header.Get("X-API-Key")
 	token, bearer := bearerToken(c.Request)
+	if bearer && strings.HasPrefix(token, auth.KeyPrefix) {
+		if key != "" && key != token {
+			return auth.Principal{}, fault.New(fault.CodeUnauthenticated, "The headers X-API-Key and Authorization have two different API keys. Send one of them.")
+		}
+		key, bearer = token, false
+	}
 	switch {
 	case key != "" && rt.takesKeys():
 		return s.deps.Auth.Key(ctx, key)
@@ -191,7 +197,7 @@ func (s *Server) authenticate(ctx context.Context, rt route, c *wire.Call) (auth
 		}
 		return who, fault.New(fault.CodeInsufficientPermissions, "An API key cannot do this. Use a JWT from POST /v1/auth/login.")
 	case rt.takes == takesKey:
-		return auth.Principal{}, fault.New(fault.CodeUnauthenticated, "This endpoint needs an API key in the X-API-Key header.")
+		return auth.Principal{}, fault.New(fault.CodeUnauthenticated, "This endpoint needs an API key: in the header X-API-Key, or as Authorization: Bearer ark_….")
 	case rt.takes == takesUser:
 		return auth.Principal{}, fault.New(fault.CodeUnauthenticated, "This endpoint needs a JWT in the Authorization header: Bearer <token>.")
 	default:

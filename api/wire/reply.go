@@ -48,12 +48,32 @@ type envelope struct {
 	Error      *ErrorBody  `json:"error,omitempty"`
 }
 
-// FenceExecuted and FenceCached are the values of fence_status: the call is the run's own, or
-// it read what an earlier call had started.
+// The values of fence_status: the call has started what goes on, it has executed it, or it read what an
+// earlier call had started.
 const (
-	FenceExecuted = "executed"
+	fenceStarted  = "started"
+	fenceExecuted = "executed"
 	FenceCached   = "cached"
 )
+
+// FenceStatus returns the fence_status of an answer. cached means that an earlier call began it.
+func FenceStatus(ended, cached bool) string {
+	switch {
+	case cached:
+		return FenceCached
+	case ended:
+		return fenceExecuted
+	}
+	return fenceStarted
+}
+
+// StartedUnless returns the fence_status of an execution: "" once it has ended.
+func StartedUnless(ended bool) string {
+	if ended {
+		return ""
+	}
+	return fenceStarted
+}
 
 // ErrorBody is the error object of the envelope.
 type ErrorBody struct {

@@ -263,7 +263,7 @@ func TestTriggerSaysThatItsPayloadIsAnother(t *testing.T) {
 			require.NotContains(t, message, "payload")
 			match, message = of(with(list[1]))
 			require.False(t, *match)
-			require.Contains(t, message, "Its payload is another one")
+			require.Contains(t, message, "The payload of this trigger was not used")
 			require.Empty(t, g.of(list[1]))
 		}
 	})

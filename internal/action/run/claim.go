@@ -80,16 +80,17 @@ func (o Outcome) Fault() *fault.Error {
 	}
 	same := len(o.ArgsDiffer) == 0
 	f.CachedFrom, f.ArgsMatch, f.ArgsDiffer = o.Run.ExecutionID, &same, o.ArgsDiffer
-	f.Message += o.Differs()
+	f.Message = o.Differs() + f.Message
 	return f
 }
 
-// Differs returns a sentence that names the arguments of a repeat that were not used, or "".
+// Differs returns a sentence that names the arguments of a repeat that were not used, or "". It stands
+// before all else that the call is told.
 func (o Outcome) Differs() string {
 	if len(o.ArgsDiffer) == 0 {
 		return ""
 	}
-	return " The arguments of this call were not used: the run of this id has others at " + strings.Join(o.ArgsDiffer, ", ") + "."
+	return "The arguments of this call were not used: the run of this id has others at " + strings.Join(o.ArgsDiffer, ", ") + ". "
 }
 
 // Outcomes of claim_run; see db/functions/claim_run.sql.
