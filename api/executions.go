@@ -15,19 +15,18 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/verb"
 )
 
 // execution is a run as operators and callers read it.
 type execution struct {
 	ExecutionID      string          `json:"execution_id"`
 	Kind             string          `json:"kind"`
+	FenceStatus      string          `json:"fence_status,omitempty"`
 	Verb             string          `json:"verb"`
 	Provider         string          `json:"provider"`
 	Status           string          `json:"status"`
 	GovernanceStatus string          `json:"governance_status"`
+	ApprovedBy       string          `json:"approved_by,omitempty"`
 	Decision         string          `json:"decision"`
 	Reason           string          `json:"reason"`
 	PolicyName       string          `json:"policy_name"`
@@ -71,7 +70,7 @@ type execution struct {
 func (s *Server) view(r run.Run) execution {
 	e := execution{
 		ExecutionID: r.ExecutionID, Kind: kindAction, Verb: r.Verb.String(), Provider: r.Verb.Provider, Status: r.State.Status(),
-		GovernanceStatus: governanceStatus(r), Decision: r.Decision, Reason: r.Reason, PolicyName: policyName(r.Decision != "", r.PolicyName),
+		FenceStatus: wire.StartedUnless(r.State.Ended()), GovernanceStatus: governanceStatus(r), ApprovedBy: approvedBy(r), Decision: r.Decision, Reason: r.Reason, PolicyName: policyName(r.Decision != "", r.PolicyName),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), ApprovalID: r.ApprovalID,
 		GrantID: r.GrantID, Held: r.Held, Edited: r.EditedArgs != nil,
 		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), CredentialID: r.CredentialID, CredentialType: r.CredentialType, CredentialLabel: r.CredentialLabel,
@@ -182,94 +181,6 @@ func (s *Server) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
 		return run.Run{}, err
 	}
 	return s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
-}
-
-func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if len(c.IdentitySecrets) > 0 {
-		// The key is in the pages of many customers. Each would see what the others wrote.
-		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "A key with identity_verification lists no executions. Read one by its execution_id, or list with another key.")
-	}
-	var v wire.Validation
-	kind, others := wire.QueryOneOf(&v, c, "kind", kindAction, kindMap, kindMessage, kindGoal), []string{"map_id", "parent_execution_id", "agent_id"}
-	switch kind {
-	case kindMap:
-		others = []string{"provider", "verb", "decision", "risk_level", "policy_id", "grant_id", "approval_id", "agent_id"}
-	case kindMessage, kindGoal:
-		others = []string{"provider", "verb", "decision", "risk_level", "policy_id", "grant_id", "approval_id", "map_id", "parent_execution_id", "dry_run"}
-	}
-	for _, name := range others {
-		if _, given := c.Query(name); given {
-			v.Add("query."+name, "kind", name+" narrows executions of another kind.") // ignored, it would return more than the caller asked for
-		}
-	}
-	if err := v.Err(); err != nil {
-		return wire.Reply{}, err
-	}
-	switch kind {
-	case kindMap:
-		return s.listMapExecutions(ctx, c)
-	case kindMessage, kindGoal:
-		return s.listTurns(ctx, c, flow.Kind(kind))
-	}
-	f, err := executionFilter(c)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	runs, more, err := s.deps.Runs.List(ctx, c.Actor, f)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	views := make([]execution, 0, len(runs))
-	var last uuid.UUID
-	for _, r := range runs {
-		views = append(views, s.view(r))
-		last = r.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
-}
-
-func executionFilter(c *wire.Call) (f run.Filter, err error) {
-	if f.Limit, err = c.Limit(); err != nil {
-		return f, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
-		return f, err
-	}
-	var v wire.Validation
-	if status, given := c.Query("status"); given {
-		f.Status = strings.ToLower(status)
-		if _, known := run.StatesOf(f.Status); !known {
-			v.Add("query.status", "enum", "status is running, pending_approval, executed, failed, outcome_unknown, blocked, intercepted, rejected, expired or cancelled."+kindWith(f.Status))
-		}
-	}
-	f.Provider, f.SessionID = v.QueryText(c, "provider"), v.QueryText(c, "session_id")
-	if name, given, err := c.QueryVerb(); err != nil {
-		return f, err
-	} else if given {
-		f.Provider, f.Verb = name.Provider, name.Verb
-	}
-	if f.DryRun, err = c.QueryBool("dry_run"); err != nil {
-		return f, err
-	}
-	f.Decision = wire.QueryOneOf(&v, c, "decision", "allow", "pending_approval", "block")
-	f.RiskLevel = string(wire.QueryOneOf(&v, c, "risk_level", verb.RiskLow, verb.RiskMedium, verb.RiskHigh))
-	f.KeyID, f.PolicyID, f.GrantID = v.QueryID(c, "api_key_id"), v.QueryID(c, "policy_id"), v.QueryID(c, "grant_id")
-	f.ApprovalID, f.CustomerID = v.QueryText(c, "approval_id"), v.QueryText(c, "customer_id")
-	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
-	return f, v.Err()
-}
-
-// kindWith is a sentence that says which kinds of executions have a status that runs do not have. It
-// begins with a space, and is empty where none has it.
-func kindWith(status string) string {
-	switch stepmachine.Status(status) {
-	case stepmachine.StatusCompleted, stepmachine.StatusPaused, stepmachine.StatusEscalated:
-		return " Maps, messages and goals have this status: add kind=map, kind=message or kind=goal."
-	case stepmachine.StatusWaiting:
-		return " Maps have this status: add kind=map."
-	default:
-		return ""
-	}
 }
 
 func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {

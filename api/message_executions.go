@@ -13,7 +13,6 @@ import (
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
@@ -26,6 +25,7 @@ const kindMessage = "message"
 type messageExecution struct {
 	ExecutionID      string              `json:"execution_id"`
 	Kind             string              `json:"kind"`
+	FenceStatus      string              `json:"fence_status,omitempty"`
 	AgentID          uuid.UUID           `json:"agent_id"`
 	AgentVersion     int32               `json:"agent_version"`
 	Status           conversation.Status `json:"status"`
@@ -159,7 +159,7 @@ func viewStarted(r conversation.Run) started {
 
 func (s *Server) viewTurn(t conversation.Turn) messageExecution {
 	return messageExecution{
-		ExecutionID: t.ExecutionID, Kind: string(t.Kind), AgentID: t.AgentID, AgentVersion: t.Version, Status: t.Status, StopReason: textOrNull(string(t.Stop)),
+		ExecutionID: t.ExecutionID, Kind: string(t.Kind), FenceStatus: wire.StartedUnless(t.State == conversation.Ended), AgentID: t.AgentID, AgentVersion: t.Version, Status: t.Status, StopReason: textOrNull(string(t.Stop)),
 		GovernanceStatus: t.Governance, ApprovalID: textOrNull(t.ApprovalID), MapExecutionID: textOrNull(t.MapExecution), ParentID: textOrNull(t.ParentID), ActionsExecuted: t.Actions, TokensUsed: t.Tokens, CostMicros: t.MoneyMicros,
 		Model: textOrNull(t.Model), SOPMatched: textOrNull(t.SOP), SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, Metadata: maskedText(t.Metadata),
 		Identity: t.Identity, Error: t.Error, APIKeyID: t.KeyID, Requester: byCaller(actor.CallerOf(t.KeyID, nil)), RequestID: t.RequestID, WorkflowID: t.WorkflowID, DryRun: t.DryRun(),
@@ -259,35 +259,4 @@ func (s *Server) turnSettled(ctx context.Context, c *wire.Call, t conversation.T
 		return t, err
 	}
 	return s.deps.Conversations.Await(ctx, t, s.deps.Now().Add(*wait))
-}
-
-func (s *Server) listTurns(ctx context.Context, c *wire.Call, kind flow.Kind) (wire.Reply, error) {
-	f := conversation.Filter{Kind: kind}
-	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
-		return wire.Reply{}, err
-	}
-	var v wire.Validation
-	f.Status = string(wire.QueryOneOf(&v, c, "status", conversation.StatusRunning, conversation.StatusPaused, conversation.StatusPending, conversation.StatusCompleted, conversation.StatusFailed,
-		conversation.StatusEscalated, conversation.StatusCancelled))
-	f.SessionID, f.Customer = v.QueryText(c, "session_id"), v.QueryID(c, "customer_id")
-	f.AgentID, f.KeyID = v.QueryID(c, "agent_id"), v.QueryID(c, "api_key_id")
-	f.Since, f.Until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
-	if err := v.Err(); err != nil {
-		return wire.Reply{}, err
-	}
-	turns, more, err := s.deps.Conversations.List(ctx, c.Actor, f)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	views := make([]messageExecution, 0, len(turns))
-	var last uuid.UUID
-	for _, t := range turns {
-		views = append(views, s.viewTurn(t))
-		last = t.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }

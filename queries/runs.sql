@@ -140,6 +140,10 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
  ORDER BY listed.id DESC
  LIMIT @most;
 
+-- name: RunsNamed :many
+-- Runs of which a name is in a range, in the order of the names.
+SELECT k.run_id FROM run_keys k WHERE k.tenant_id = @tenant_id AND k.key >= @low::text AND k.key < @high::text ORDER BY k.key LIMIT @most;
+
 -- name: RunsOfPolicy :many
 -- The newest runs that the policy matched, before a run and within a period; once for each
 -- attempt.

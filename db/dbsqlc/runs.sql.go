@@ -2424,6 +2424,43 @@ func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) (
 	return items, nil
 }
 
+const RunsNamed = `-- name: RunsNamed :many
+SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key >= $2::text AND k.key < $3::text ORDER BY k.key LIMIT $4
+`
+
+type RunsNamedParams struct {
+	TenantID uuid.UUID
+	Low      string
+	High     string
+	Most     int32
+}
+
+// Runs of which a name is in a range, in the order of the names.
+func (q *Queries) RunsNamed(ctx context.Context, db DBTX, arg RunsNamedParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, RunsNamed,
+		arg.TenantID,
+		arg.Low,
+		arg.High,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var run_id uuid.UUID
+		if err := rows.Scan(&run_id); err != nil {
+			return nil, err
+		}
+		items = append(items, run_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const RunsNotLeft = `-- name: RunsNotLeft :exec
 DELETE FROM runs_left WHERE tenant_id = $1 AND run_id = ANY ($2::uuid[])
 `

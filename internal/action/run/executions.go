@@ -68,6 +68,8 @@ type Filter struct {
 	GrantID    *uuid.UUID
 	Since      *time.Time
 	Until      *time.Time
+	// Begins is the beginning of a name of the run.
+	Begins string
 	// Before continues a list after the run with this id; nil for the first page.
 	Before *uuid.UUID
 	// Limit is the most runs of a page.
@@ -90,13 +92,20 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), SessionID: db.Optional(f.SessionID), Most: int32(f.Limit + 1),
 	}
 	p.Low, p.High = db.IDsOf(f.Since, f.Until)
+	if f.Begins != "" {
+		if none, err := s.narrowByName(ctx, &p, f.Begins); none || err != nil {
+			return nil, false, err
+		}
+	}
 	if f.Status != "" {
 		p.States, _ = StatesOf(f.Status)
 	}
 	if f.PolicyID != nil {
-		if p.Among, err = s.ofPolicy(ctx, p, f); err != nil {
+		among, err := s.ofPolicy(ctx, p, f)
+		if err != nil {
 			return nil, false, err
 		}
+		p.Among = both(p.Among, among)
 	}
 	rows, err := s.listed(ctx, p)
 	if err != nil {
@@ -110,6 +119,39 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 		runs = append(runs, r)
 	}
 	return runs, more, nil
+}
+
+// mostBegin is how many names may begin with one text. Runs with one of them are found at once, and
+// then sorted.
+const mostBegin = 500
+
+// narrowByName narrows a list to the runs of which a name begins so. None: there is none. The names that
+// we make are made of the ids, in whose order the list is.
+func (s *Service) narrowByName(ctx context.Context, p *dbsqlc.ListRunsParams, begins string) (none bool, err error) {
+	if low, high, ours := db.IDsNamed(begins); ours {
+		p.Low, p.High = db.Within(p.Low, p.High, low, high)
+		return false, nil
+	}
+	p.Among, err = s.q.RunsNamed(ctx, s.d.DB.Reading(p.TenantID, db.ListLimit),
+		dbsqlc.RunsNamedParams{TenantID: p.TenantID, Low: begins, High: begins + "\x7f", Most: mostBegin + 1})
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("run: list by name: %w", err)
+	case len(p.Among) > mostBegin:
+		return false, fault.Invalid("query.q", "tooMany", fmt.Sprintf("More than %d names of runs begin so. Write more of the id.", mostBegin))
+	}
+	return len(p.Among) == 0, nil
+}
+
+// both returns what is in both lists. nil stands for all.
+func both(a, b []uuid.UUID) []uuid.UUID {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return slices.DeleteFunc(a, func(id uuid.UUID) bool { return !slices.Contains(b, id) })
 }
 
 // listed returns the rows of a page. A customer has several names: each is a list of its own in

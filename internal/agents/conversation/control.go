@@ -117,8 +117,10 @@ type Filter struct {
 	Status    string
 	Since     *time.Time
 	Until     *time.Time
-	Before    *uuid.UUID
-	Limit     int
+	// Begins is the beginning of the execution_id.
+	Begins string
+	Before *uuid.UUID
+	Limit  int
 }
 
 // List returns the newest turns first, without their texts, and whether there are more.
@@ -134,6 +136,13 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []T
 		Status: db.Optional(f.Status), Before: f.Before, Most: int32(f.Limit + 1),
 	}
 	p.Low, p.High = db.IDsOf(f.Since, f.Until)
+	if f.Begins != "" {
+		low, high, ours := db.IDsNamed(f.Begins)
+		if !ours {
+			return nil, false, nil
+		}
+		p.Low, p.High = db.Within(p.Low, p.High, low, high)
+	}
 	rows, err := s.q.ListTurns(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
 	if err != nil {
 		return nil, false, fmt.Errorf("conversation: list: %w", err)

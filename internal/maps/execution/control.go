@@ -54,8 +54,10 @@ type Filter struct {
 	DryRun     *bool
 	Since      *time.Time
 	Until      *time.Time
-	Before     *uuid.UUID
-	Limit      int
+	// Begins is the beginning of the execution_id.
+	Begins string
+	Before *uuid.UUID
+	Limit  int
 }
 
 // longestListed is how many characters the sealed error of an execution has at most in a list: about 12
@@ -76,6 +78,13 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 		Customer: db.Optional(f.CustomerID), Status: db.Optional(f.Status), DryRun: f.DryRun, Before: f.Before, Most: int32(f.Limit + 1), LongestError: longestListed,
 	}
 	p.Low, p.High = db.IDsOf(f.Since, f.Until)
+	if f.Begins != "" {
+		low, high, ours := db.IDsNamed(f.Begins)
+		if !ours {
+			return nil, false, nil
+		}
+		p.Low, p.High = db.Within(p.Low, p.High, low, high)
+	}
 	rows, err := s.q.ListMapExecutions(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
 	if err != nil {
 		return nil, false, fmt.Errorf("execution: list: %w", err)
