@@ -13,6 +13,8 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/modelprovider"
 	"agentruntime/internal/provider/vault"
 )
 
@@ -45,6 +47,7 @@ type credentialView struct {
 	LastUsedAt   *time.Time      `json:"last_used_at"`
 	RotatedAt    *time.Time      `json:"rotated_at"`
 	ExpiresAt    *time.Time      `json:"expires_at"`
+	Warnings     []string        `json:"warnings,omitempty"`
 
 	repeatMark
 }
@@ -119,7 +122,28 @@ func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.Created("/v1/credentials/"+cred.ID.String(), viewCredential(cred)), nil
+	view := viewCredential(cred)
+	if view.Warnings, err = s.unusedCredential(ctx, c.Actor.TenantID, cred.Provider); err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Created("/v1/credentials/"+cred.ID.String(), view), nil
+}
+
+// unusedCredential warns where no call can present a credential of the provider. It is stored all the
+// same: the provider may be imported later.
+func (s *Server) unusedCredential(ctx context.Context, tenant uuid.UUID, provider string) ([]string, error) {
+	if _, ofModel := modelprovider.SlugOf(provider); ofModel || provider == verb.ReservedSlug {
+		return nil, nil
+	}
+	known, meant, err := s.deps.Catalog.KnownProvider(ctx, tenant, provider)
+	if known || err != nil {
+		return nil, err
+	}
+	text := "Your catalog has no provider " + provider + ". No call presents this credential until you import or enable it."
+	if meant != "" {
+		text += " Did you mean " + meant + "?"
+	}
+	return []string{text}, nil
 }
 
 func (s *Server) listCredentials(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -31,6 +31,6 @@ SELECT id FROM runs WHERE tenant_id = @tenant_id AND id >= @low AND id < @high
 
 -- name: RunsToJudge :many
 -- With the record and the names of the customer that the call names, as they are now.
-SELECT id, execution_id, provider, verb, args, metadata, session_id, dry_run, origin, key_id, agent_id, customer_id, created_at, erased_at, decision,
+SELECT id, execution_id, provider, verb, args, metadata, session_id, dry_run, origin, key_id, agent_id, customer_id, created_at, erased_at, decision, error_code,
        coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer,
        coalesce(customer_names(tenant_id, named_customer), '{}')::text[] AS customer_names FROM runs WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]);

@@ -126,7 +126,7 @@ func (q *Queries) PolicyCoverage(ctx context.Context, db DBTX, arg PolicyCoverag
 }
 
 const RunsToJudge = `-- name: RunsToJudge :many
-SELECT id, execution_id, provider, verb, args, metadata, session_id, dry_run, origin, key_id, agent_id, customer_id, created_at, erased_at, decision,
+SELECT id, execution_id, provider, verb, args, metadata, session_id, dry_run, origin, key_id, agent_id, customer_id, created_at, erased_at, decision, error_code,
        coalesce(customer_record(tenant_id, named_customer), 'null')::json AS customer,
        coalesce(customer_names(tenant_id, named_customer), '{}')::text[] AS customer_names FROM runs WHERE tenant_id = $1 AND id = ANY ($2::uuid[])
 `
@@ -152,6 +152,7 @@ type RunsToJudgeRow struct {
 	CreatedAt     time.Time
 	ErasedAt      *time.Time
 	Decision      string
+	ErrorCode     string
 	Customer      []byte
 	CustomerNames []string
 }
@@ -182,6 +183,7 @@ func (q *Queries) RunsToJudge(ctx context.Context, db DBTX, arg RunsToJudgeParam
 			&i.CreatedAt,
 			&i.ErasedAt,
 			&i.Decision,
+			&i.ErrorCode,
 			&i.Customer,
 			&i.CustomerNames,
 		); err != nil {

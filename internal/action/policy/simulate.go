@@ -372,6 +372,12 @@ var errNoJSON = errors.New("policy: simulate: the stored arguments are no JSON")
 
 // compare judges one run, unless the time is over.
 func (m *simulating) compare(ctx context.Context, subject Subject, r dbsqlc.RunsToJudgeRow) {
+	if r.ErrorCode == string(fault.CodeInvalidArgs) {
+		// No policy sends arguments that do not fit, so none changes what came of the call.
+		m.out.Judged++
+		m.out.Unchanged++
+		return
+	}
 	args := json.RawMessage(r.Args)
 	about := madeAs(r).Context()
 	about.Customer, about.CustomerNames = r.Customer, r.CustomerNames

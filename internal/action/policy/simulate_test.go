@@ -128,6 +128,19 @@ func TestSimulate(t *testing.T) {
 	require.Equal(t, 1, m.Newly[policy.Blocked].Count)
 }
 
+// Arguments that do not fit are refused whatever the policies say, so a candidate blocks nothing there.
+func TestSimulateLeavesCallsThatWereRefusedForTheirArguments(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	sent := b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:create_order", `{"amount":5000}`, `{}`)
+	refused := b.ran(t, b.ours, b.now.Add(-time.Hour), "shop:create_order", `{"amount":"much"}`, `{}`)
+	b.exec(t, "UPDATE runs SET state = 'refused', error_code = 'INVALID_ARGS' WHERE id = $1", refused)
+	m := b.simulate(t, policy.Candidate{Draft: policy.Draft{Name: "All", Matchers: verbs("shop:*"), Action: "block"}})
+	require.Equal(t, 2, m.Judged)
+	require.Equal(t, 1, m.Unchanged)
+	require.Equal(t, []string{sent.String()}, executionsOf(m.Newly[policy.Blocked]))
+}
+
 func TestSimulateAReplacement(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
