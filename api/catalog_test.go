@@ -220,7 +220,7 @@ func TestUnknownVerbIsAnsweredWithNearOnes(t *testing.T) {
 	} {
 		call.refused(t, http.StatusNotFound, fault.CodeVerbNotFound)
 		require.Contains(t, call.body, `"suggestions":["shop:create_order"]`)
-		require.Contains(t, call.body, "Near names: shop:create_order.")
+		require.Contains(t, call.body, "Did you mean shop:create_order?")
 	}
 	blind := s.do(t, "calls", http.MethodPost, "/v1/runtime/actions/run", `{"verb":"shop:create_orders","args":{}}`)
 	blind.refused(t, http.StatusNotFound, fault.CodeVerbNotFound)

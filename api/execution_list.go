@@ -147,11 +147,14 @@ func readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err err
 	if q.status != "" && !slices.ContainsFunc(kinds, func(kind string) bool { return hasStatus(kind, q.status) }) {
 		var known []string
 		for _, kind := range kinds {
-			known = append(known, statusesOf(kind)...)
+			for _, status := range statusesOf(kind) {
+				if !slices.Contains(known, status) {
+					known = append(known, status)
+				}
+			}
 		}
-		slices.Sort(known)
-		known = slices.Compact(known)
-		v.Add("query.status", "enum", "status is "+strings.Join(known, ", ")+"."+near.Sentence(q.status, known)+kindWith(q.status))
+		last := len(known) - 1
+		v.Add("query.status", "enum", "status is "+strings.Join(known[:last], ", ")+" or "+known[last]+"."+near.Sentence(q.status, known)+kindWith(q.status))
 	}
 	q.session, q.customer, q.q = v.QueryText(c, "session_id"), v.QueryText(c, "customer_id"), v.QueryText(c, "q")
 	q.key = v.QueryID(c, "api_key_id")
@@ -163,9 +166,7 @@ func readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err err
 func statusesOf(kind string) (names []string) {
 	switch kind {
 	case kindAction:
-		for _, s := range flow.States() {
-			names = append(names, s.Status())
-		}
+		return []string{"running", "pending_approval", "executed", "failed", "outcome_unknown", "blocked", "intercepted", "rejected", "expired", "cancelled"}
 	case kindMap:
 		for _, s := range []stepmachine.Status{
 			stepmachine.StatusRunning, stepmachine.StatusWaiting, stepmachine.StatusPending, stepmachine.StatusPaused,

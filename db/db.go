@@ -68,6 +68,12 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	return &Pool{pool: pool, fair: newFairPool(pool, pc.MaxConns), turns: newTurns(pc.MaxConns)}, nil
 }
 
+// ValidURL reports whether a text is the address of a database.
+func ValidURL(text string) bool {
+	_, err := pgx.ParseConfig(text)
+	return err == nil
+}
+
 // spill sorts more than fits into the least work_mem, so Postgres writes 300 KB to a file.
 const spill = "select sum(length(x)) from (select repeat('x', 1000) as x from generate_series(1, 300) as g order by hashint4(g) offset 0) as s"
 

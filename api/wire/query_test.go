@@ -16,8 +16,8 @@ func TestUnknownQueryParametersAreNamedBesideThoseThatAreKnown(t *testing.T) {
 	c := &wire.Call{Request: httptest.NewRequest(http.MethodGet, "/?limit=1&providers=shop", nil)}
 	require.NoError(t, c.CheckQuery([]string{"limit", "providers"}))
 	for says, known := range map[string][]string{
-		"Unknown query parameter: this endpoint takes provider, limit.": {"provider", "limit"},
-		"Unknown query parameter: this endpoint takes none.":            nil,
+		"Unknown query parameter: this endpoint takes provider, limit. Did you mean provider?": {"provider", "limit"},
+		"Unknown query parameter: this endpoint takes none.": nil,
 	} {
 		f := fault.As(c.CheckQuery(known))
 		require.NotNil(t, f)

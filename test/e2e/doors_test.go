@@ -24,7 +24,7 @@ func withProduct(t *testing.T, env []string, in string, args ...string) (string,
 	return string(out), err
 }
 
-// Where sign-up is closed, strangers get one answer, whoever they name. The operator makes the owner.
+// Where sign-up is closed, strangers get one answer for each address. The operator makes the owner.
 func TestClosedInstallationTakesTheOwnersOfItsOperatorOnly(t *testing.T) {
 	t.Parallel()
 	s := sharedSplit().first.For(t)

@@ -135,7 +135,12 @@ func readField(name, zone string) (f field, p *problem) {
 // author's own have that of name.
 func fieldNames(name string) []string {
 	names := slices.Sorted(maps.Keys(contextFields))
-	names = append(names, "customer.id", "customer.external_id", "customer.tags", "agent.name", "agent.version", "agent.executionMode")
+	for _, member := range []string{"id", "external_id", "tags"} {
+		names = append(names, customerPrefix+member)
+	}
+	for _, member := range []string{"name", "version", "executionMode"} {
+		names = append(names, agentPrefix+member)
+	}
 	if _, path, has := strings.Cut(name, "."); has {
 		names = append(names, argsPrefix+path, metadataPrefix+path, customerPrefix+path, lookupPrefix+path)
 	}

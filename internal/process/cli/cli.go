@@ -63,7 +63,7 @@ func Needs(command string) []config.Need {
 		return []config.Need{config.NeedMigrate}
 	case "vault":
 		return []config.Need{config.NeedDatabase, config.NeedVault}
-	case "owner":
+	case ownerName:
 		return []config.Need{config.NeedDatabase, config.NeedAuth}
 	case "codec":
 		return []config.Need{config.NeedTemporal, config.NeedCodec}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/process/app"
 	"agentruntime/internal/process/config"
@@ -18,9 +19,12 @@ import (
 // maxPassword is more than a password may have, in bytes.
 const maxPassword = 4096
 
+// ownerName is the name of the command: that of the role.
+const ownerName = string(actor.RoleOwner)
+
 // ownerCommand makes owners where nobody may sign up.
 func ownerCommand() *cobra.Command {
-	owner := &cobra.Command{Use: "owner", Short: "Work with the owners of tenants"}
+	owner := &cobra.Command{Use: ownerName, Short: "Work with the owners of tenants"}
 	var in account.OwnerInput
 	create := &cobra.Command{
 		Use:   "create --email EMAIL --tenant NAME",
@@ -30,7 +34,7 @@ standard input, up to the first line break. The address counts as verified. Prin
 as JSON.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(Needs("owner")...)
+			cfg, err := config.Load(Needs(ownerName)...)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
-	"github.com/jackc/pgx/v5/pgconn"
+
+	"agentruntime/db"
 )
 
 // Config is what a process of the service needs to know.
@@ -197,13 +198,13 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 	case NeedDatabase:
 		if c.DatabaseURL == "" {
 			bad("DATABASE_URL is required")
-		} else if !databaseAddress(c.DatabaseURL) {
+		} else if !db.ValidURL(c.DatabaseURL) {
 			bad("DATABASE_URL must be an address such as postgres://user:password@host:5432/database")
 		}
 	case NeedMigrate:
 		if c.MigrateURL == "" {
 			bad("MIGRATE_DATABASE_URL is required: the address of the database for the role that owns the schema")
-		} else if !databaseAddress(c.MigrateURL) {
+		} else if !db.ValidURL(c.MigrateURL) {
 			bad("MIGRATE_DATABASE_URL must be an address such as postgres://user:password@host:5432/database")
 		}
 	case NeedTemporal:
@@ -273,12 +274,6 @@ func (c Config) checkProduction(bad func(string, ...any)) {
 }
 
 const developmentKey = "%s is a development key: make a random one when ENV=production"
-
-// databaseAddress reports whether pgx can read text as the address of a database.
-func databaseAddress(text string) bool {
-	_, err := pgconn.ParseConfig(text)
-	return err == nil
-}
 
 // weak reports a key whose bytes are all alike or count up, as in examples.
 func weak(key []byte) bool {
