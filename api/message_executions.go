@@ -105,6 +105,8 @@ type promptText struct {
 	Role  model.Role   `json:"role"`
 	Text  string       `json:"text"`
 	Calls []promptCall `json:"calls,omitempty"`
+	// Reasoning is what the model thought; only of what it wrote.
+	Reasoning string `json:"reasoning,omitempty"`
 }
 
 type promptCall struct {
@@ -130,6 +132,7 @@ func viewPrompt(p conversation.Prompt) *promptView {
 		Advice: redact.Text(p.Advice), Summary: redact.Text(p.Summary), Read: []promptText{},
 		Wrote: viewPromptText(model.Assistant, p.Wrote.Text, p.Wrote.Calls),
 	}
+	v.Wrote.Reasoning = redact.Text(cut(p.Wrote.Reasoning))
 	for _, m := range p.Read {
 		v.Read = append(v.Read, viewPromptText(m.Role, m.Text, m.Calls))
 	}

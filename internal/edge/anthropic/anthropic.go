@@ -25,12 +25,14 @@ type Config struct {
 	BaseURL    string
 	Credential credential.Secret
 	// Client bounds the bytes of an answer, with chat.ErrTooLong, and follows no redirect.
-	Client *http.Client
+	Client  *http.Client
+	Dialect chat.Dialect
 }
 
 // Model asks the models of one server.
 type Model struct {
-	messages sdk.MessageService
+	client  sdk.Client
+	dialect chat.Dialect
 }
 
 // New checks the collaborators.
@@ -39,7 +41,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, errors.New("anthropic: an address and a client are required")
 	}
 	options := []option.RequestOption{
-		option.WithBaseURL(strings.TrimRight(cfg.BaseURL, "/") + "/"), option.WithHTTPClient(cfg.Client), option.WithMaxRetries(0), option.WithMiddleware(noRedirect),
+		option.WithBaseURL(strings.TrimRight(cfg.BaseURL, "/") + "/"), option.WithHTTPClient(cfg.Client), option.WithMaxRetries(0),
 	}
 	switch cfg.Credential.Kind() {
 	case credential.APIKey:
@@ -53,59 +55,57 @@ func New(cfg Config) (*Model, error) {
 	default:
 		return nil, errors.New("anthropic: no credential of this kind")
 	}
-	return &Model{messages: sdk.NewMessageService(options...)}, nil
-}
-
-// noRedirect refuses a redirect, which the SDK takes for an answer.
-func noRedirect(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	resp, err := next(req)
-	if err == nil && resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest {
-		return nil, errors.Join(chat.Status(resp.StatusCode, nil, ""), resp.Body.Close())
-	}
-	return resp, err
+	return &Model{client: sdk.Client{Options: options}, dialect: cfg.Dialect}, nil
 }
 
 // Generate implements model.Model. It always streams: so a connection that breaks shows.
 func (m *Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
 	tools := chat.NewTools(req.Tools, tooldef.Anthropic)
-	events := m.messages.NewStreaming(ctx, params(req, tools))
-	defer events.Close()
-	var a answer
-	for events.Next() {
-		a.add(events.Current(), stream)
-	}
-	if err := events.Err(); err != nil {
-		var refused *sdk.Error
-		if errors.As(err, &refused) && ctx.Err() == nil {
-			var header func(string) string
-			if refused.Response != nil {
-				header = refused.Response.Header.Get
-			}
-			return model.Response{}, chat.Status(refused.StatusCode, header, kindOf(refused))
+	body, optional := m.params(req, tools)
+	refuse := func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+		resp, err := next(req)
+		if err == nil {
+			err = chat.Refuse(resp, optional)
 		}
+		return resp, err
+	}
+	var resp *http.Response
+	if err := m.client.Post(ctx, "v1/messages", body, &resp, option.WithJSONSet("stream", true), option.WithMiddleware(refuse)); err != nil {
 		return model.Response{}, chat.Broken(ctx, err)
 	}
-	return a.response(tools)
-}
-
-// kindOf returns the type of an error that the server names.
-func kindOf(refused *sdk.Error) string {
-	var body struct{ Error struct{ Type string } }
-	if json.Unmarshal([]byte(refused.RawJSON()), &body) != nil {
-		return ""
+	defer resp.Body.Close()
+	a := answer{pieces: chat.NewPieces(stream)}
+	err := chat.Read(resp.Body, a.add)
+	if err != nil {
+		err = chat.Broken(ctx, err)
 	}
-	return body.Error.Type
+	return a.response(a.pieces.Response(req, tools), err)
 }
 
 // defaultOutput is how many tokens an answer may have that says nothing of it: the API wants a number.
 const defaultOutput = 4096
 
-func params(req model.Request, tools chat.Tools) sdk.MessageNewParams {
-	p := sdk.MessageNewParams{Model: req.Model, MaxTokens: int64(req.Limits.OutputTokens), Messages: messages(req)}
+// The optional fields of a request.
+const (
+	temperature  = "temperature"
+	toolChoice   = "tool_choice"
+	cacheControl = "cache_control"
+)
+
+// params returns the request, and which of its fields it can do without.
+func (m *Model) params(req model.Request, tools chat.Tools) (p sdk.MessageNewParams, optional []string) {
+	takes := func(field string, set bool) bool {
+		if set = set && !m.dialect.Without[field]; set {
+			optional = append(optional, field)
+		}
+		return set
+	}
+	caches := takes(cacheControl, true)
+	p = sdk.MessageNewParams{Model: req.Model, MaxTokens: int64(req.Limits.OutputTokens), Messages: messages(chat.History(req, tools), caches)}
 	if p.MaxTokens == 0 {
 		p.MaxTokens = defaultOutput
 	}
-	if req.Temperature != nil {
+	if takes(temperature, req.Temperature != nil) {
 		p.Temperature = sdk.Float(*req.Temperature)
 	}
 	for _, tool := range tools.List {
@@ -125,51 +125,51 @@ func params(req model.Request, tools chat.Tools) sdk.MessageNewParams {
 			InputSchema: sdk.ToolInputSchemaParam{Properties: schema.Properties, Required: schema.Required, ExtraFields: all},
 		}})
 	}
-	if none := sdk.NewToolChoiceNoneParam(); req.NoCalls && len(p.Tools) > 0 {
+	if none := sdk.NewToolChoiceNoneParam(); takes(toolChoice, req.NoCalls && len(p.Tools) > 0) {
 		p.ToolChoice.OfNone = &none
 	}
+	for _, text := range []string{req.Instructions, req.Advice} {
+		if strings.TrimSpace(text) != "" {
+			p.System = append(p.System, sdk.TextBlockParam{Text: text})
+		}
+	}
 	// What comes first is the same in each request of a conversation: it is read from the cache.
-	if req.Instructions != "" {
-		p.System = append(p.System, sdk.TextBlockParam{Text: req.Instructions, CacheControl: sdk.NewCacheControlEphemeralParam()})
-	} else if n := len(p.Tools); n > 0 {
+	if n := len(p.Tools); caches && strings.TrimSpace(req.Instructions) != "" {
+		p.System[0].CacheControl = sdk.NewCacheControlEphemeralParam()
+	} else if caches && n > 0 {
 		p.Tools[n-1].OfTool.CacheControl = sdk.NewCacheControlEphemeralParam()
 	}
-	if req.Advice != "" {
-		p.System = append(p.System, sdk.TextBlockParam{Text: req.Advice})
-	}
-	return p
+	return p, optional
 }
 
-// messages returns the conversation. The API wants the results of calls that were made at once in one
-// message, and no empty text.
-func messages(req model.Request) (list []sdk.MessageParam) {
+// messages returns the conversation. The API wants what one side says, with the results of calls, in one
+// message.
+func messages(history []model.Message, caches bool) (list []sdk.MessageParam) {
 	add := func(role sdk.MessageParamRole, blocks ...sdk.ContentBlockParamUnion) {
 		if n := len(list); n > 0 && list[n-1].Role == role {
 			list[n-1].Content = append(list[n-1].Content, blocks...)
-		} else if len(blocks) > 0 {
+		} else {
 			list = append(list, sdk.MessageParam{Role: role, Content: blocks})
 		}
 	}
-	for _, m := range req.Messages {
+	for _, m := range history {
 		var blocks []sdk.ContentBlockParamUnion
 		switch m.Role {
 		case model.Result:
-			add(sdk.MessageParamRoleUser, sdk.NewToolResultBlock(m.CallID, m.Text, false))
+			add(sdk.MessageParamRoleUser, result(m))
 		case model.Assistant:
-			if strings.TrimSpace(m.Text) != "" {
+			if m.Text != "" {
 				blocks = append(blocks, sdk.NewTextBlock(m.Text))
 			}
 			for _, call := range m.Calls {
-				blocks = append(blocks, sdk.NewToolUseBlock(call.ID, chat.Object(call.Args), chat.NameOf(call.Name)))
+				blocks = append(blocks, sdk.NewToolUseBlock(call.ID, call.Args, call.Name))
 			}
 			add(sdk.MessageParamRoleAssistant, blocks...)
 		default:
-			if strings.TrimSpace(m.Text) != "" {
-				add(sdk.MessageParamRoleUser, sdk.NewTextBlock(m.Text))
-			}
+			add(sdk.MessageParamRoleUser, sdk.NewTextBlock(m.Text))
 		}
 	}
-	if n := len(list); n > 0 { // the next request of the conversation begins with all of this
+	if n := len(list); caches && n > 0 { // the next request of the conversation begins with all of this
 		last := &list[n-1].Content[len(list[n-1].Content)-1]
 		switch {
 		case last.OfText != nil:
@@ -181,80 +181,9 @@ func messages(req model.Request) (list []sdk.MessageParam) {
 	return list
 }
 
-// answer gathers the pieces of an answer.
-type answer struct {
-	model string
-	text  strings.Builder
-	calls []*call
-	at    map[int64]*call
-	stop  sdk.StopReason
-	whole bool
-	usage model.Usage
-}
-
-type call struct {
-	id, name string
-	args     strings.Builder
-}
-
-func (a *answer) add(event sdk.MessageStreamEventUnion, stream func(string)) {
-	switch event.Type {
-	case "message_start":
-		a.model = event.Message.Model
-		u := event.Message.Usage
-		a.usage = model.Usage{
-			In: u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens, Cached: u.CacheReadInputTokens, CacheWritten: u.CacheCreationInputTokens, Out: u.OutputTokens,
-		}
-	case "content_block_start":
-		if event.ContentBlock.Type == "tool_use" {
-			c := &call{id: event.ContentBlock.ID, name: event.ContentBlock.Name}
-			if a.at == nil {
-				a.at = map[int64]*call{}
-			}
-			a.at[event.Index], a.calls = c, append(a.calls, c)
-		}
-	case "content_block_delta":
-		if c := a.at[event.Index]; c != nil {
-			c.args.WriteString(event.Delta.PartialJSON)
-		}
-		if text := event.Delta.Text; text != "" {
-			a.text.WriteString(text)
-			if stream != nil {
-				stream(text)
-			}
-		}
-	case "message_delta":
-		a.stop = event.Delta.StopReason
-		if event.Usage.OutputTokens > 0 {
-			a.usage.Out = event.Usage.OutputTokens
-		}
-	case "message_stop":
-		a.whole = true
+func result(m model.Message) sdk.ContentBlockParamUnion {
+	if strings.TrimSpace(m.Text) == "" {
+		return sdk.ContentBlockParamUnion{OfToolResult: &sdk.ToolResultBlockParam{ToolUseID: m.CallID}}
 	}
-}
-
-// response returns the whole answer. One without its last event was cut by the connection.
-func (a *answer) response(tools chat.Tools) (model.Response, error) {
-	if !a.whole || a.stop == "" {
-		return model.Response{}, chat.Unfinished()
-	}
-	r := model.Response{Model: a.model, Text: a.text.String(), Usage: a.usage, Finish: model.Stopped}
-	switch a.stop { //nolint:exhaustive // all others are whole
-	case sdk.StopReasonRefusal:
-		r.Finish = model.Refused
-		return r, nil
-	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
-		r.Finish = model.CutOff // arguments may be half
-		return r, nil
-	}
-	for _, c := range a.calls {
-		r.Calls = append(r.Calls, tools.Call(c.id, c.name, c.args.String()))
-	}
-	switch {
-	case len(r.Calls) > 0:
-		r.Finish = model.Calling
-	case r.Text == "":
-		return model.Response{}, &model.Error{Reason: "the model answered with nothing", Retryable: true}
-	}
-	return r, nil
+	return sdk.NewToolResultBlock(m.CallID, m.Text, false)
 }

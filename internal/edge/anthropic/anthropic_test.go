@@ -44,7 +44,7 @@ func generate(t *testing.T, secret credential.Secret, status int, header, body s
 		Model: "m-1", Temperature: &warm, Instructions: "be short", Advice: "now",
 		Messages: []model.Message{
 			{Role: model.User, Text: "hello"},
-			{Role: model.Assistant, Text: " ", Calls: []model.ToolCall{{ID: "c0", Name: "shop:get_order", Args: json.RawMessage(`{"a":1}`)}, {ID: "c1", Name: "x", Args: json.RawMessage(`{"half`)}}},
+			{Role: model.Assistant, Text: " ", Calls: []model.ToolCall{{ID: "c0", Name: "shop:get_order", Args: json.RawMessage(`{"a":1}`)}, {ID: "c1", Name: "shop:list", Args: json.RawMessage(`{"half`)}}},
 			{Role: model.Result, CallID: "c0", Text: "one"},
 			{Role: model.Result, CallID: "c1", Text: "two"},
 			{Role: model.User, Text: "and?"},
@@ -94,10 +94,10 @@ func TestAnswerIsGatheredFromItsPieces(t *testing.T) {
 	require.JSONEq(t, `[{"type":"text","text":"be short",`+short+`},{"type":"text","text":"now"}]`, toJSON(t, a.body["system"]))
 	require.JSONEq(t, `[
 		{"role":"user","content":[{"type":"text","text":"hello"}]},
-		{"role":"assistant","content":[{"type":"tool_use","id":"c0","name":"shop__get_order","input":{"a":1}},{"type":"tool_use","id":"c1","name":"x","input":{}}]},
+		{"role":"assistant","content":[{"type":"tool_use","id":"call00001","name":"shop__get_order","input":{"a":1}},{"type":"tool_use","id":"call00002","name":"shop__list","input":{}}]},
 		{"role":"user","content":[
-			{"type":"tool_result","tool_use_id":"c0","is_error":false,"content":[{"type":"text","text":"one"}]},
-			{"type":"tool_result","tool_use_id":"c1","is_error":false,"content":[{"type":"text","text":"two"}]},
+			{"type":"tool_result","tool_use_id":"call00001","is_error":false,"content":[{"type":"text","text":"one"}]},
+			{"type":"tool_result","tool_use_id":"call00002","is_error":false,"content":[{"type":"text","text":"two"}]},
 			{"type":"text","text":"and?",`+short+`}]}]`, toJSON(t, a.body["messages"]), "%s", raw)
 	require.JSONEq(t, `[{"name":"shop__get_order","description":"Get","input_schema":{"type":"object","required":["id"],"properties":{"id":{"type":"string"}},"additionalProperties":false}}]`, toJSON(t, a.body["tools"]))
 }
@@ -150,9 +150,9 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 		"no room for more":      {200, "", events(begin, text, hel, ends("model_context_window_exceeded"), over), model.CutOff, model.Error{}},
 		"a refusal":             {200, "", events(begin, ends("refusal"), over), model.Refused, model.Error{}},
 		"empty":                 {200, "", events(begin, ends("end_turn"), over), "", model.Error{Reason: "the model answered with nothing", Retryable: true}},
-		"ends in between":       {200, "", events(begin, text, hel), "", model.Error{Reason: "the provider ended its answer in the middle", Retryable: true}},
-		"ends before its last":  {200, "", events(begin, text, hel, ends("end_turn")), "", model.Error{Reason: "the provider ended its answer in the middle", Retryable: true}},
-		"nothing at all":        {200, "", "", "", model.Error{Reason: "the provider ended its answer in the middle", Retryable: true}},
+		"ends in between":       {200, "", events(begin, text, hel), "", model.Error{Reason: "the provider's answer does not say why it ended, so it may be cut off", Retryable: true}},
+		"ends before its last":  {200, "", events(begin, text, hel, ends("end_turn")), "", model.Error{Reason: "the provider's answer does not say why it ended, so it may be cut off", Retryable: true}},
+		"nothing at all":        {200, "", "", "", model.Error{Reason: "the provider's answer does not say why it ended, so it may be cut off", Retryable: true}},
 		"an event that is none": {200, "", "event: message_start\ndata: {" + canary + "\n\n", "", model.Error{Reason: "the provider's answer is not understood", Retryable: true}},
 		"rate limit":            {429, "7", `{"type":"error","error":{"type":"rate_limit_error","message":"` + canary + `"}}`, "", model.Error{Reason: "the provider's rate limit is reached", Retryable: true, RetryAfter: 7 * time.Second}},
 		"overloaded":            {529, "3", `{"type":"error","error":{"type":"overloaded_error"}}`, "", model.Error{Reason: "the provider is overloaded", Retryable: true, RetryAfter: 3 * time.Second}},

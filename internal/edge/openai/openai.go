@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -27,12 +25,14 @@ type Config struct {
 	BaseURL    string
 	Credential credential.Secret
 	// Client bounds the bytes of an answer, with chat.ErrTooLong, and follows no redirect.
-	Client *http.Client
+	Client  *http.Client
+	Dialect chat.Dialect
 }
 
 // Model asks the models of one server.
 type Model struct {
-	completions sdk.ChatCompletionService
+	client  sdk.Client
+	dialect chat.Dialect
 }
 
 // New checks the collaborators.
@@ -41,7 +41,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, errors.New("openai: an address and a client are required")
 	}
 	options := []option.RequestOption{
-		option.WithBaseURL(cfg.BaseURL), option.WithHTTPClient(cfg.Client), option.WithMaxRetries(0), option.WithMiddleware(noRedirect),
+		option.WithBaseURL(cfg.BaseURL), option.WithHTTPClient(cfg.Client), option.WithMaxRetries(0),
 	}
 	switch cfg.Credential.Kind() {
 	case credential.Bearer:
@@ -55,50 +55,63 @@ func New(cfg Config) (*Model, error) {
 	default:
 		return nil, errors.New("openai: no credential of this kind")
 	}
-	return &Model{completions: sdk.NewChatCompletionService(options...)}, nil
-}
-
-// noRedirect refuses a redirect, which the SDK takes for an answer.
-func noRedirect(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	resp, err := next(req)
-	if err == nil && resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest {
-		return nil, errors.Join(chat.Status(resp.StatusCode, nil, ""), resp.Body.Close())
-	}
-	return resp, err
+	return &Model{client: sdk.Client{Options: options}, dialect: cfg.Dialect}, nil
 }
 
 // Generate implements model.Model. It always streams: so a connection that breaks shows.
 func (m *Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
 	tools := chat.NewTools(req.Tools, tooldef.OpenAI)
-	events := m.completions.NewStreaming(ctx, params(req, tools))
-	defer events.Close()
-	var a answer
-	for events.Next() {
-		a.add(events.Current(), stream)
-	}
-	if err := events.Err(); err != nil {
-		var refused *sdk.Error
-		if errors.As(err, &refused) && ctx.Err() == nil {
-			var header func(string) string
-			if refused.Response != nil {
-				header = refused.Response.Header.Get
-			}
-			return model.Response{}, chat.Status(refused.StatusCode, header, refused.Code)
+	body, optional := m.params(req, tools)
+	refuse := func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+		resp, err := next(req)
+		if err == nil {
+			err = chat.Refuse(resp, optional)
 		}
+		return resp, err
+	}
+	var resp *http.Response
+	if err := m.client.Post(ctx, "chat/completions", body, &resp, option.WithJSONSet("stream", true), option.WithMiddleware(refuse)); err != nil {
 		return model.Response{}, chat.Broken(ctx, err)
 	}
-	return a.response(tools)
+	defer resp.Body.Close()
+	a := answer{pieces: chat.NewPieces(stream)}
+	err := chat.Read(resp.Body, a.add)
+	if err != nil {
+		err = chat.Broken(ctx, err)
+	}
+	return a.response(a.pieces.Response(req, tools), err)
 }
 
-func params(req model.Request, tools chat.Tools) sdk.ChatCompletionNewParams {
-	p := sdk.ChatCompletionNewParams{
-		Model: req.Model, Messages: messages(req),
-		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: sdk.Bool(true)},
+// The optional fields of a request.
+const (
+	maxTokens     = "max_tokens"
+	maxCompletion = chat.MaxCompletionTokens
+	streamOptions = "stream_options"
+	temperature   = "temperature"
+	toolChoice    = "tool_choice"
+)
+
+// params returns the request, and which of its fields it can do without.
+func (m *Model) params(req model.Request, tools chat.Tools) (p sdk.ChatCompletionNewParams, optional []string) {
+	p = sdk.ChatCompletionNewParams{Model: req.Model, Messages: messages(req, tools)}
+	takes := func(field string, set bool) bool {
+		if set = set && !m.dialect.Without[field]; set {
+			optional = append(optional, field)
+		}
+		return set
 	}
-	if n := req.Limits.OutputTokens; n > 0 {
-		p.MaxCompletionTokens = sdk.Int(int64(n))
+	if takes(streamOptions, !m.dialect.NoStreamUsage) {
+		p.StreamOptions = sdk.ChatCompletionStreamOptionsParam{IncludeUsage: sdk.Bool(true)}
 	}
-	if req.Temperature != nil {
+	n := sdk.Int(int64(req.Limits.OutputTokens))
+	switch first := m.dialect.MaxTokensField; {
+	case n.Value <= 0:
+	case first != maxTokens && takes(maxCompletion, true), first == maxTokens && m.dialect.Without[maxTokens] && takes(maxCompletion, true):
+		p.MaxCompletionTokens = n
+	case takes(maxTokens, true):
+		p.MaxTokens = n
+	}
+	if takes(temperature, req.Temperature != nil) {
 		p.Temperature = sdk.Float(*req.Temperature)
 	}
 	for _, tool := range tools.List {
@@ -106,10 +119,10 @@ func params(req model.Request, tools chat.Tools) sdk.ChatCompletionNewParams {
 			Name: tool.Name, Description: sdk.String(tool.Description), Parameters: object(tool.Schema),
 		}))
 	}
-	if req.NoCalls && len(p.Tools) > 0 {
+	if takes(toolChoice, req.NoCalls && len(p.Tools) > 0) {
 		p.ToolChoice.OfAuto = sdk.String("none")
 	}
-	return p
+	return p, optional
 }
 
 // object returns a schema as the SDK takes it.
@@ -125,24 +138,24 @@ func object(schema json.RawMessage) (out map[string]any) {
 	return out
 }
 
-func messages(req model.Request) (list []sdk.ChatCompletionMessageParamUnion) {
+func messages(req model.Request, tools chat.Tools) (list []sdk.ChatCompletionMessageParamUnion) {
 	for _, text := range []string{req.Instructions, req.Advice} {
 		if text != "" {
 			list = append(list, sdk.SystemMessage(text))
 		}
 	}
-	for _, m := range req.Messages {
+	for _, m := range chat.History(req, tools) {
 		switch m.Role {
 		case model.Result:
 			list = append(list, sdk.ToolMessage(m.Text, m.CallID))
 		case model.Assistant:
 			said := &sdk.ChatCompletionAssistantMessageParam{}
-			if m.Text != "" || len(m.Calls) == 0 {
+			if m.Text != "" {
 				said.Content.OfString = sdk.String(m.Text)
 			}
 			for _, call := range m.Calls {
 				said.ToolCalls = append(said.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
-					ID: call.ID, Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: chat.NameOf(call.Name), Arguments: string(chat.Object(call.Args))},
+					ID: call.ID, Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: call.Name, Arguments: string(call.Args)},
 				}})
 			}
 			list = append(list, sdk.ChatCompletionMessageParamUnion{OfAssistant: said})
@@ -151,92 +164,4 @@ func messages(req model.Request) (list []sdk.ChatCompletionMessageParamUnion) {
 		}
 	}
 	return list
-}
-
-// answer gathers the pieces of an answer.
-type answer struct {
-	model         string
-	text, refusal strings.Builder
-	calls         map[int64]*call
-	finish        string
-	usage         model.Usage
-}
-
-type call struct {
-	id, name string
-	args     strings.Builder
-}
-
-func (a *answer) add(chunk sdk.ChatCompletionChunk, stream func(string)) {
-	if chunk.Model != "" {
-		a.model = chunk.Model
-	}
-	if u := chunk.Usage; u.TotalTokens > 0 || u.PromptTokens > 0 || u.CompletionTokens > 0 {
-		a.usage = model.Usage{In: u.PromptTokens, Cached: u.PromptTokensDetails.CachedTokens, Out: u.CompletionTokens}
-	}
-	for _, choice := range chunk.Choices {
-		if choice.Index != 0 {
-			continue
-		}
-		if text := choice.Delta.Content; text != "" {
-			a.text.WriteString(text)
-			if stream != nil {
-				stream(text)
-			}
-		}
-		a.refusal.WriteString(choice.Delta.Refusal)
-		for _, piece := range choice.Delta.ToolCalls {
-			a.call(piece)
-		}
-		if choice.FinishReason != "" {
-			a.finish = choice.FinishReason
-		}
-	}
-}
-
-func (a *answer) call(piece sdk.ChatCompletionChunkChoiceDeltaToolCall) {
-	if a.calls == nil {
-		a.calls = map[int64]*call{}
-	}
-	c := a.calls[piece.Index]
-	if c == nil {
-		c = &call{}
-		a.calls[piece.Index] = c
-	}
-	if piece.ID != "" {
-		c.id = piece.ID
-	}
-	c.name += piece.Function.Name
-	c.args.WriteString(piece.Function.Arguments)
-}
-
-// response returns the whole answer. One without a reason of its end was cut by the connection.
-func (a *answer) response(tools chat.Tools) (model.Response, error) {
-	if a.finish == "" {
-		return model.Response{}, chat.Unfinished()
-	}
-	r := model.Response{Model: a.model, Text: a.text.String(), Usage: a.usage, Finish: model.Stopped}
-	indices := make([]int64, 0, len(a.calls))
-	for i := range a.calls {
-		indices = append(indices, i)
-	}
-	slices.Sort(indices)
-	for _, i := range indices {
-		c := a.calls[i]
-		r.Calls = append(r.Calls, tools.Call(c.id, c.name, c.args.String()))
-	}
-	switch {
-	case a.finish == "content_filter" || a.refusal.Len() > 0:
-		r.Finish, r.Calls = model.Refused, nil
-		if r.Text == "" {
-			r.Text = a.refusal.String()
-		}
-	case a.finish == "length":
-		r.Finish, r.Calls = model.CutOff, nil // arguments may be half
-	case len(r.Calls) > 0:
-		r.Finish = model.Calling
-	case r.Text == "":
-		return model.Response{}, &model.Error{Reason: "the model answered with nothing", Retryable: true}
-	}
-	return r, nil
 }

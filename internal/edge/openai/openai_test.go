@@ -91,7 +91,7 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 		"cut off":           {200, "", event(`{"index":0,"delta":{"content":"Hel"},"finish_reason":"length"}`), model.CutOff, model.Error{}},
 		"a refusal":         {200, "", event(`{"index":0,"delta":{"refusal":"no"},"finish_reason":"stop"}`), model.Refused, model.Error{}},
 		"empty":             {200, "", event(`{"index":0,"delta":{},"finish_reason":"stop"}`), "", model.Error{Reason: "the model answered with nothing", Retryable: true}},
-		"ends in between":   {200, "", event(`{"index":0,"delta":{"content":"Hel"}}`), "", model.Error{Reason: "the provider ended its answer in the middle", Retryable: true}},
+		"ends in between":   {200, "", event(`{"index":0,"delta":{"content":"Hel"}}`), "", model.Error{Reason: "the provider's answer does not say why it ended, so it may be cut off", Retryable: true}},
 		"rate limit":        {429, "7", `{"error":{"message":"` + canary + `"}}`, "", model.Error{Reason: "the provider's rate limit is reached", Retryable: true, RetryAfter: 7 * time.Second}},
 		"no credit":         {429, "7", `{"error":{"code":"insufficient_quota"}}`, "", model.Error{Reason: "the account at the provider has no credit left"}},
 		"a redirect":        {302, "", "", "", model.Error{Reason: "the provider redirects, which is not followed"}},

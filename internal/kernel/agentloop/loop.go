@@ -179,6 +179,8 @@ func Judge(r model.Response) Verdict {
 		return Verdict{Failed: fmt.Sprintf("the model asked for %d calls at once; %d are allowed", len(r.Calls), MaxAtOnce)}
 	case len(r.Calls) > 0:
 		return Verdict{Calls: r.Calls}
+	case text == "" && r.Finish == model.CutOff:
+		return Verdict{Failed: "the answer of the model was cut off by its limit of length (max_output_tokens)"}
 	case text == "":
 		return Verdict{Failed: "the answer of the model is empty"}
 	default:

@@ -131,6 +131,9 @@ type Response struct {
 	Calls  []ToolCall `json:"calls,omitempty"`
 	Usage  Usage      `json:"usage"`
 	Finish Finish     `json:"finish"`
+	// Reasoning is what the model thought, at most 64 KiB. It is for the trace: no part of a reply, and no
+	// model reads it again.
+	Reasoning string `json:"reasoning,omitempty"`
 }
 
 // Usage counts tokens. Cached is the part of In that the model had read before.
@@ -140,7 +143,26 @@ type Usage struct {
 	// CacheWritten is the part of In that a provider charges for keeping.
 	CacheWritten int64 `json:"cache_written,omitempty"`
 	Out          int64 `json:"output"`
+	// Estimate: the server has not reported In or Out, or no count that can be.
+	Estimate bool `json:"estimated,omitempty"`
 }
+
+// bytesOfToken is how many bytes of text an estimate takes for one token.
+const bytesOfToken = 4
+
+// Estimated returns the usage with estimates for what a server has not reported. wrote is how many bytes
+// the model has written.
+func (u Usage) Estimated(req Request, wrote int) Usage {
+	if u.In <= 0 {
+		u.In, u.Cached, u.CacheWritten, u.Estimate = tokensOf(req.Size()), 0, 0, true
+	}
+	if u.Out <= 0 && (wrote > 0 || u.Out < 0) {
+		u.Out, u.Estimate = tokensOf(wrote), true
+	}
+	return u
+}
+
+func tokensOf(bytes int) int64 { return int64(bytes+bytesOfToken-1) / bytesOfToken }
 
 // Total returns the tokens that count.
 func (u Usage) Total() int64 { return u.In + u.Out }
@@ -159,6 +181,11 @@ const (
 // Error is why a model has not answered. Its reason contains nothing of the request.
 type Error struct {
 	Reason string
+	// Said is what the server said of it, masked, at most 200 characters. It may quote the request, so it is
+	// for the caller and the trace, and in no log.
+	Said string
+	// Refused are the optional fields of the request that the server does not take.
+	Refused []string
 	// Retryable: the same request may succeed later.
 	Retryable bool
 	// RetryAfter is how long its provider wants no request; 0 where it does not say.
@@ -167,3 +194,11 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string { return "model: " + e.Reason }
+
+// Words returns the reason with what the server said.
+func (e *Error) Words() string {
+	if e.Said == "" {
+		return e.Reason
+	}
+	return e.Reason + ": " + e.Said
+}

@@ -18,7 +18,7 @@ const (
 // are no JSON become their text as JSON, so that a call with them is refused; without any they are empty.
 func (r Response) Sound() Response {
 	r.Model, r.Finish = soundName(r.Model), Finish(soundName(string(r.Finish)))
-	r.Usage = Usage{In: soundCount(r.Usage.In), Cached: soundCount(r.Usage.Cached), CacheWritten: soundCount(r.Usage.CacheWritten), Out: soundCount(r.Usage.Out)}
+	r.Usage = Usage{In: soundCount(r.Usage.In), Cached: soundCount(r.Usage.Cached), CacheWritten: soundCount(r.Usage.CacheWritten), Out: soundCount(r.Usage.Out), Estimate: r.Usage.Estimate}
 	r.Calls = slices.Clone(r.Calls)
 	for i := range r.Calls {
 		r.Calls[i].Args = soundArgs(r.Calls[i].Args)

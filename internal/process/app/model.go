@@ -38,9 +38,9 @@ func (a *App) buildModels() error {
 				client = private
 			}
 			if c.API == modelprovider.Anthropic {
-				return anthropic.New(anthropic.Config{BaseURL: c.BaseURL, Credential: c.Credential, Client: client})
+				return anthropic.New(anthropic.Config{BaseURL: c.BaseURL, Credential: c.Credential, Client: client, Dialect: c.Dialect})
 			}
-			return openai.New(openai.Config{BaseURL: c.BaseURL, Credential: c.Credential, Client: client})
+			return openai.New(openai.Config{BaseURL: c.BaseURL, Credential: c.Credential, Client: client, Dialect: c.Dialect})
 		},
 	}
 	if err := a.cassettes(&deps); err != nil {

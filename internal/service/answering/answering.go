@@ -432,7 +432,7 @@ func (a *Answerer) failure(ctx context.Context, err error) (*stepmachine.Error, 
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.As(err, &failed):
-		out := stepmachine.NewError(string(fault.CodeModelError), redact.Text(failed.Reason))
+		out := stepmachine.NewError(string(fault.CodeModelError), redact.Text(failed.Words()))
 		out.Retryable = failed.Retryable
 		return out, nil
 	case f != nil && f.Code != fault.CodeInternal && f.Code != fault.CodeServiceUnavailable:

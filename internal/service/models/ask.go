@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/model/chat"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/provider/modelprovider"
 	"agentruntime/internal/provider/vault"
@@ -51,6 +52,9 @@ func (s *Service) choice(ctx context.Context, ask model.Ask, choice agentdef.Mod
 			return model.Response{}, ctx.Err()
 		case waiting.Err() != nil:
 			return model.Response{}, late
+		case errors.As(err, &failure) && s.habits.learn(ask.Tenant, choice, failure.Refused):
+			try-- // the next request is another one, and ends with the last field that can be left out
+			continue
 		case !errors.As(err, &failure) || !failure.Retryable || try == tries:
 			return model.Response{}, err
 		}
@@ -95,7 +99,7 @@ func (s *Service) once(ctx context.Context, tenant uuid.UUID, choice agentdef.Mo
 	attempt := model.Attempt{Provider: choice.Provider, Model: cmp.Or(response.Model, choice.Model), LatencyMS: s.d.Now().Sub(began).Milliseconds(), Usage: response.Usage, Finish: response.Finish}
 	switch {
 	case failure != nil:
-		attempt.Error = failure.Reason
+		attempt.Error = failure.Words()
 		if failure.RetryAfter > 0 {
 			s.pauses.set(credentialID, s.d.Now().Add(failure.RetryAfter))
 		}
@@ -150,7 +154,7 @@ func (s *Service) open(ctx context.Context, tenant uuid.UUID, choice agentdef.Mo
 	if err != nil {
 		return nil, uuid.Nil, err
 	}
-	m, err := s.d.Connect(Connection{API: p.API, BaseURL: p.BaseURL, Credential: secret, Private: p.Private != ""})
+	m, err := s.d.Connect(Connection{API: p.API, BaseURL: p.BaseURL, Credential: secret, Private: p.Private != "", Dialect: chat.Dialect{Without: s.habits.of(tenant, choice)}})
 	if err != nil {
 		return nil, uuid.Nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/model/chat"
 	"agentruntime/internal/provider/modelprovider"
 	"agentruntime/internal/provider/vault"
 )
@@ -26,6 +27,8 @@ type Connection struct {
 	Credential credential.Secret
 	// Private: the operator has named the address, which need not be public.
 	Private bool
+	// Dialect says what is left out of requests, and what is named in another way.
+	Dialect chat.Dialect
 }
 
 // Deps are the collaborators; all are required but Replay, Record, Now and Wait.
@@ -52,6 +55,7 @@ type Service struct {
 	d      Deps
 	prices Prices
 	pauses pauses
+	habits habits
 }
 
 // New checks the collaborators.

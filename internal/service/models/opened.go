@@ -43,7 +43,7 @@ func (o opened) Generate(ctx context.Context, req model.Request, stream func(del
 }
 
 func (o opened) answer(r model.Response) model.Response {
-	r.Model, r.Text, r.Finish = o.text(r.Model), o.text(r.Text), model.Finish(o.text(string(r.Finish)))
+	r.Model, r.Text, r.Reasoning, r.Finish = o.text(r.Model), o.text(r.Text), o.text(r.Reasoning), model.Finish(o.text(string(r.Finish)))
 	r.Calls = slices.Clone(r.Calls)
 	for i, c := range r.Calls {
 		r.Calls[i] = model.ToolCall{ID: o.text(c.ID), Name: o.text(c.Name), Args: json.RawMessage(o.scrubber.Scrub(c.Args))}
@@ -59,7 +59,7 @@ func (o opened) failure(err error) error {
 		return err
 	case errors.As(err, &failed):
 		clean := *failed
-		clean.Reason = o.text(clean.Reason)
+		clean.Reason, clean.Said = o.text(clean.Reason), o.text(clean.Said)
 		return &clean
 	}
 	return errors.New(o.text(err.Error()))

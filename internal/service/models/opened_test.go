@@ -28,6 +28,8 @@ func TestCredentialInAnAnswerReachesNobody(t *testing.T) {
 			"finish":    {answer: model.Response{Text: "x", Finish: model.Finish(form)}},
 			"call":      {answer: model.Response{Calls: []model.ToolCall{{ID: form, Name: "shop__" + form, Args: quoted}}}},
 			"no JSON":   {answer: model.Response{Calls: []model.ToolCall{{ID: "1", Name: "x", Args: json.RawMessage("{" + form)}}}},
+			"reasoning": {answer: model.Response{Text: "x", Reasoning: form}},
+			"words":     {err: &model.Error{Reason: "refused", Said: "bad key " + form}},
 			"a refusal": {err: &model.Error{Reason: "no model for " + form}},
 			"a fault":   {err: fmt.Errorf("dial %s", form)},
 		} {

@@ -217,7 +217,7 @@ func (s *Stepper) answer(ctx context.Context, ask model.Ask, turn *execution.Mod
 	case err == nil:
 		turn.Answer = unique(answer.Sound())
 	case errors.As(err, &failure):
-		turn.Error = stepmachine.NewError(mapdef.CodeModelError, redact.Text(failure.Reason))
+		turn.Error = stepmachine.NewError(mapdef.CodeModelError, redact.Text(failure.Words()))
 		turn.Error.Retryable = failure.Retryable
 	case ctx.Err() != nil:
 		return used, ctx.Err()

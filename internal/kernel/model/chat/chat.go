@@ -3,14 +3,9 @@
 package chat
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/schemagraph"
@@ -23,6 +18,19 @@ const MaxAnswer = 8 << 20
 
 // ErrTooLong is in the chain of a read beyond MaxAnswer.
 var ErrTooLong = errors.New("the answer is too long")
+
+// MaxCompletionTokens is the field for how many tokens an answer may have, where nothing else is said.
+const MaxCompletionTokens = "max_completion_tokens"
+
+// Dialect is how a server differs from the API whose form it has.
+type Dialect struct {
+	// MaxTokensField is the field for how many tokens an answer may have; "" is MaxCompletionTokens.
+	MaxTokensField string
+	// NoStreamUsage: the server is not asked to report tokens at the end of a stream.
+	NoStreamUsage bool
+	// Without are the optional fields that the server has refused.
+	Without map[string]bool
+}
 
 // Tools are the tools of a request in a format, with the way back.
 type Tools struct {
@@ -98,81 +106,4 @@ func Arguments(text string) json.RawMessage {
 		return json.RawMessage("{}")
 	}
 	return json.RawMessage(text)
-}
-
-// Object returns arguments for a past call in a request: {} where they are no JSON object, which a
-// provider would refuse.
-func Object(args json.RawMessage) json.RawMessage {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(args, &object) != nil || object == nil {
-		return json.RawMessage("{}")
-	}
-	return bytes.TrimSpace(args)
-}
-
-// Status returns the error for an answer with an HTTP status that is no success. header returns a field
-// of its header, and may be nil. code is that of its error object, of which only known ones count.
-func Status(status int, header func(name string) string, code string) *model.Error {
-	switch {
-	case code == "insufficient_quota" || code == "billing_error":
-		return &model.Error{Reason: "the account at the provider has no credit left"}
-	case code == "context_length_exceeded" || status == 413:
-		return &model.Error{Reason: "the conversation is longer than the model takes"}
-	case status == 429:
-		return &model.Error{Reason: "the provider's rate limit is reached", Retryable: true, RetryAfter: retryAfter(header)}
-	case status == 503 || status == 529 || code == "overloaded_error":
-		return &model.Error{Reason: "the provider is overloaded", Retryable: true, RetryAfter: retryAfter(header)}
-	case status == 401 || status == 403:
-		return &model.Error{Reason: "the provider refused the credential"}
-	case status == 404:
-		return &model.Error{Reason: "the provider does not know the model"}
-	case status >= 300 && status < 400:
-		return &model.Error{Reason: "the provider redirects, which is not followed"}
-	case status == 400 || status == 422:
-		return &model.Error{Reason: "the provider refused the request"}
-	default:
-		return &model.Error{Reason: fmt.Sprintf("the provider answered with the status %d", status), Retryable: status == 408 || status == 409 || status >= 500}
-	}
-}
-
-// mostRetryAfter bounds what a provider may ask for.
-const mostRetryAfter = time.Hour
-
-// retryAfter reads Retry-After, in seconds or as a date; 0 where there is none that can be read.
-func retryAfter(header func(name string) string) time.Duration {
-	if header == nil {
-		return 0
-	}
-	var d time.Duration
-	text := header("Retry-After")
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		d = time.Duration(min(seconds, mostRetryAfter.Seconds()) * float64(time.Second))
-	} else if at, err := time.Parse(time.RFC1123, text); err == nil {
-		d = time.Until(at)
-	}
-	return max(0, min(d, mostRetryAfter))
-}
-
-// Broken returns the error of a request that has no whole answer. The error of ctx comes first.
-func Broken(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	var syntax *json.SyntaxError
-	var known *model.Error
-	switch {
-	case errors.As(err, &known):
-		return known
-	case errors.Is(err, ErrTooLong):
-		return &model.Error{Reason: fmt.Sprintf("the answer has more than %d bytes", MaxAnswer)}
-	case errors.As(err, &syntax):
-		return &model.Error{Reason: "the provider's answer is not understood", Retryable: true}
-	default:
-		return &model.Error{Reason: "the connection to the provider failed", Retryable: true}
-	}
-}
-
-// Unfinished is the error of an answer that stopped before its end.
-func Unfinished() error {
-	return &model.Error{Reason: "the provider ended its answer in the middle", Retryable: true}
 }

@@ -1,0 +1,100 @@
+package chat_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/model/chat"
+)
+
+func at(n int64) *int64 { return &n }
+
+func TestCallsAreToldApartByWhatServersSend(t *testing.T) {
+	t.Parallel()
+	one, two := `{"id":"1"}`, `{"id":"2"}`
+	both := []model.ToolCall{call("a", "get", one), call("b", "get", two)}
+	for name, c := range map[string]struct {
+		pieces []chat.Piece
+		want   []model.ToolCall
+	}{
+		"numbered":                       {[]chat.Piece{{at(0), "a", "get", ""}, {at(1), "b", "get", ""}, {at(0), "", "", one}, {at(1), "", "", two}}, both},
+		"no number":                      {[]chat.Piece{{nil, "a", "get", one}, {nil, "b", "get", two}}, both},
+		"all numbered 0":                 {[]chat.Piece{{at(0), "a", "get", one}, {at(0), "b", "get", two}}, both},
+		"all numbered 0, in pieces":      {[]chat.Piece{{at(0), "a", "get", `{"id":`}, {at(0), "", "", `"1"}`}, {at(0), "b", "get", ""}, {at(0), "", "", two}}, both},
+		"no number, in pieces":           {[]chat.Piece{{nil, "a", "get", ""}, {nil, "", "", one}, {nil, "b", "get", ""}, {nil, "b", "", two}}, both},
+		"no number, pieces by id":        {[]chat.Piece{{nil, "a", "get", ""}, {nil, "b", "get", ""}, {nil, "a", "", one}, {nil, "b", "", two}}, both},
+		"no number and no id":            {[]chat.Piece{{nil, "", "get", one}, {nil, "", "get", two}}, []model.ToolCall{call("", "get", one), call("", "get", two)}},
+		"no id, all 0, no arguments":     {[]chat.Piece{{at(0), "", "get", ""}, {at(0), "", "list", ""}}, []model.ToolCall{call("", "get", `{}`), call("", "list", `{}`)}},
+		"one id, numbered":               {[]chat.Piece{{at(0), "a", "get", one}, {at(1), "a", "get", two}}, []model.ToolCall{call("a", "get", one), call("a", "get", two)}},
+		"one id, all 0":                  {[]chat.Piece{{at(0), "a", "get", one}, {at(0), "a", "get", two}}, []model.ToolCall{call("a", "get", one), call("a", "get", two)}},
+		"name in each piece":             {[]chat.Piece{{at(0), "a", "get", `{"id":`}, {at(0), "a", "get", `"1"}`}}, both[:1]},
+		"name in each piece, first none": {[]chat.Piece{{at(0), "a", "get", ""}, {at(0), "a", "get", one}, {at(0), "a", "get", ""}}, both[:1]},
+		"name in each piece, no id":      {[]chat.Piece{{at(0), "", "get", ""}, {at(0), "", "get", `{"id":`}, {at(0), "", "get", `"1"}`}}, []model.ToolCall{call("", "get", one)}},
+		"an id made up for each piece":   {[]chat.Piece{{at(0), "a", "get", ""}, {at(0), "x", "", `{"id":`}, {at(0), "y", "", `"1"}`}}, both[:1]},
+		"the whole call again":           {[]chat.Piece{{at(0), "a", "get", one}, {at(0), "a", "get", one}}, both[:1]},
+		"id and name later":              {[]chat.Piece{{at(0), "", "", ""}, {at(0), "a", "get", ""}, {at(0), "", "", one}}, both[:1]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := chat.NewPieces(nil)
+			for _, piece := range c.pieces {
+				p.Call(piece)
+			}
+			require.Equal(t, c.want, p.Response(model.Request{}, chat.Tools{}).Calls)
+		})
+	}
+}
+
+// Thoughts at the beginning of a text are in no reply and no stream, wherever the pieces end.
+func TestThoughtsAreNoPartOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]struct{ said, thought string }{
+		"<think>Hm.</think>Hello":                          {"Hello", "Hm."},
+		"\n <thinking>Hm. <b></thinking>\n\nHello <think>": {"\n\nHello <think>", "Hm. <b>"},
+		"<think></think><think>a</think>b":                 {"b", "a"},
+		"<think>Never ends </thin":                         {"", "Never ends </thin"},
+		"<thin air>":                                       {"<thin air>", ""},
+		"<thinker>":                                        {"<thinker>", ""},
+		"<think":                                           {"<think", ""},
+		"Hello <think>no</think>":                          {"Hello <think>no</think>", ""},
+		"Hm.\nSo.\n</think>\n\nHello":                      {"\n\nHello", "Hm.\nSo."},
+		"Write </think> at the end":                        {"Write </think> at the end", ""},
+		" ":                                                {" ", ""},
+	} {
+		for n := 1; n <= len(given); n++ {
+			streamed := ""
+			p := chat.NewPieces(func(s string) { streamed += s })
+			for rest := given; rest != ""; rest = rest[min(n, len(rest)):] {
+				p.Text(rest[:min(n, len(rest))])
+			}
+			r := p.Response(model.Request{}, chat.Tools{})
+			require.Equal(t, want.said, r.Text, "%q in pieces of %d", given, n)
+			require.Equal(t, want.thought, r.Reasoning, "%q in pieces of %d", given, n)
+			if given[0] != 'H' {
+				require.Equal(t, want.said, streamed, "%q in pieces of %d", given, n)
+			}
+		}
+	}
+}
+
+func TestUsageThatIsNotReportedIsEstimated(t *testing.T) {
+	t.Parallel()
+	req := model.Request{Messages: []model.Message{user("12345678")}} // 2 tokens
+	for name, c := range map[string]struct{ reported, want model.Usage }{
+		"all reported":  {model.Usage{In: 9, Cached: 8, Out: 7}, model.Usage{In: 9, Cached: 8, Out: 7}},
+		"nothing":       {model.Usage{}, model.Usage{In: 2, Out: 5, Estimate: true}},
+		"below zero":    {model.Usage{In: -3, Cached: -2, Out: -1}, model.Usage{In: 2, Out: 5, Estimate: true}},
+		"only the text": {model.Usage{In: 9}, model.Usage{In: 9, Out: 5, Estimate: true}},
+		"only the rest": {model.Usage{Out: 9}, model.Usage{In: 2, Out: 9, Estimate: true}},
+	} {
+		p := chat.NewPieces(nil)
+		p.Usage = c.reported
+		p.Text("<think>1</think>")                                                 // 16 bytes
+		p.Call(chat.Piece{Index: at(0), ID: "not counted", Name: "g", Args: "{}"}) // 3 bytes
+		require.Equal(t, c.want, p.Response(req, chat.Tools{}).Usage, name)
+	}
+	silent := chat.NewPieces(nil)
+	require.Equal(t, model.Usage{In: 2, Estimate: true}, silent.Response(req, chat.Tools{}).Usage, "nothing was written")
+}
