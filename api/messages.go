@@ -86,6 +86,8 @@ type answeredBy struct {
 	StopReason      *string `json:"stop_reason"`
 	AgentVersion    int32   `json:"agent_version"`
 	MapExecutionID  *string `json:"map_execution_id"`
+	// UsageEstimated: a server has not reported all of the tokens.
+	UsageEstimated bool `json:"usage_estimated,omitempty"`
 }
 
 func (s *Server) viewAnswer(out conversation.Outcome) answered {
@@ -96,7 +98,7 @@ func (s *Server) viewAnswer(out conversation.Outcome) answered {
 		Metadata: answeredBy{
 			Model: textOrNull(t.Model), TokensUsed: t.Tokens, ActionsExecuted: t.Actions, LatencyMS: milliseconds(t.Took(s.deps.Now())),
 			SOPMatched: textOrNull(t.SOP), Language: languageOf(t), StopReason: textOrNull(string(t.Stop)), AgentVersion: t.Version,
-			MapExecutionID: textOrNull(t.MapExecution),
+			MapExecutionID: textOrNull(t.MapExecution), UsageEstimated: t.Estimated,
 		},
 	}
 	return a

@@ -17,6 +17,7 @@ type ModelProviders interface {
 	Create(ctx context.Context, who actor.Actor, in modelprovider.NewProvider) (modelprovider.Provider, error)
 	Get(ctx context.Context, tenant, id uuid.UUID) (modelprovider.Provider, error)
 	List(ctx context.Context, tenant uuid.UUID, f modelprovider.Filter) (page []modelprovider.Provider, more bool, err error)
+	Update(ctx context.Context, who actor.Actor, id uuid.UUID, defaultModel *string, change modelprovider.Change, expect fault.Expect[modelprovider.Provider]) (modelprovider.Provider, error)
 	Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[modelprovider.Provider]) error
 }
 
@@ -27,16 +28,26 @@ type modelProviderView struct {
 	BaseURL      string    `json:"base_url"`
 	Private      *string   `json:"private"`
 	DefaultModel *string   `json:"default_model"`
-	CreatedBy    string    `json:"created_by"`
-	CreatedAt    time.Time `json:"created_at"`
+	// Dialect is null for an API that has one form only.
+	Dialect   *dialectView `json:"dialect"`
+	CreatedBy string       `json:"created_by"`
+	CreatedAt time.Time    `json:"created_at"`
 
 	repeatMark
+}
+
+type dialectView struct {
+	MaxTokensField string `json:"max_tokens_field"`
+	StreamUsage    bool   `json:"stream_usage"`
 }
 
 func viewModelProvider(p modelprovider.Provider) modelProviderView {
 	v := modelProviderView{ID: p.ID, Slug: p.Slug, API: string(p.API), BaseURL: p.BaseURL, CreatedBy: p.CreatedBy, CreatedAt: p.CreatedAt}
 	if p.Private != "" {
 		v.Private, v.BaseURL = &p.Private, "" // only the operator knows where it is
+	}
+	if p.API == modelprovider.OpenAI {
+		v.Dialect = &dialectView{p.Dialect.MaxTokensField, p.Dialect.StreamUsage}
 	}
 	if p.DefaultModel != "" {
 		v.DefaultModel = &p.DefaultModel
@@ -47,11 +58,17 @@ func viewModelProvider(p modelprovider.Provider) modelProviderView {
 func modelProviderTag(p modelprovider.Provider) string { return wire.ViewTag(viewModelProvider(p)) }
 
 type modelProviderBody struct {
-	Slug         *string `json:"slug"`
-	API          *string `json:"api"`
-	BaseURL      *string `json:"base_url"`
-	Private      *string `json:"private"`
-	DefaultModel *string `json:"default_model"`
+	Slug         *string     `json:"slug"`
+	API          *string     `json:"api"`
+	BaseURL      *string     `json:"base_url"`
+	Private      *string     `json:"private"`
+	DefaultModel *string     `json:"default_model"`
+	Dialect      dialectBody `json:"dialect"`
+}
+
+type dialectBody struct {
+	MaxTokensField *string `json:"max_tokens_field"`
+	StreamUsage    *bool   `json:"stream_usage"`
 }
 
 func (s *Server) createModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -62,7 +79,7 @@ func (s *Server) createModelProvider(ctx context.Context, c *wire.Call) (wire.Re
 	var v wire.Validation
 	in := modelprovider.NewProvider{
 		Slug: v.Required("/slug", b.Slug), API: v.OptionalText("/api", b.API, 1, 20), BaseURL: v.OptionalText("/base_url", b.BaseURL, 1, 2048),
-		Private: v.OptionalText("/private", b.Private, 1, 255), DefaultModel: v.OptionalText("/default_model", b.DefaultModel, 1, 255),
+		Private: v.OptionalText("/private", b.Private, 1, 255), DefaultModel: v.OptionalText("/default_model", b.DefaultModel, 1, 255), Dialect: modelprovider.Change(b.Dialect),
 	}
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
@@ -101,6 +118,24 @@ func (s *Server) listModelProviders(ctx context.Context, c *wire.Call) (wire.Rep
 		views[i], last = viewModelProvider(p), p.ID
 	}
 	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+}
+
+type modelProviderPatch struct {
+	// DefaultModel is "" to have none.
+	DefaultModel *string     `json:"default_model"`
+	Dialect      dialectBody `json:"dialect"`
+}
+
+func (s *Server) patchModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b modelProviderPatch
+	if err := c.DecodeExact(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	p, err := s.deps.ModelProviders.Update(ctx, c.Actor, c.ID(), b.DefaultModel, modelprovider.Change(b.Dialect), wire.Expect(c, modelProviderTag))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(viewModelProvider(p)), nil
 }
 
 func (s *Server) deleteModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -231,6 +231,7 @@ func (s *Server) killSwitchRoutes() []route {
 		{http.MethodPost, "/v1/model-providers", takesUser, admins(), bodyManagement, repeatable[modelProviderView](s, s.createModelProvider, s.getModelProvider, "id"), ""},
 		{http.MethodGet, "/v1/model-providers", takesUser, anyRole(), 0, s.listModelProviders, ""},
 		{http.MethodGet, "/v1/model-providers/{id}", takesUser, anyRole(), 0, s.getModelProvider, ""},
+		{http.MethodPatch, "/v1/model-providers/{id}", takesUser, admins(), bodyManagement, s.patchModelProvider, ""},
 		{http.MethodDelete, "/v1/model-providers/{id}", takesUser, admins(), 0, s.deleteModelProvider, ""},
 		{http.MethodPost, "/v1/kill-switch", takesUser, admins(), bodyManagement, repeatable[killSwitchView](s, s.setKillSwitch, s.getKillSwitch, "id"), ""},
 		{http.MethodGet, "/v1/kill-switch", takesUser, anyRole(), 0, s.listKillSwitches, ""},

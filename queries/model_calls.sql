@@ -21,7 +21,7 @@ RETURNING (SELECT b.tainted FROM bounded b)::boolean AS tainted;
 -- The end of a call, once. A row is returned where this was it.
 WITH ended AS (
     UPDATE model_calls AS c SET answer = sqlc.narg('answer'), error = sqlc.narg('error'), ruling = sqlc.narg('ruling'), model = @model, tokens_in = @tokens_in,
-           tokens_cached = @tokens_cached, tokens_out = @tokens_out, money_micros = @money_micros, finish = @finish, ended_at = @now
+           tokens_cached = @tokens_cached, tokens_out = @tokens_out, money_micros = @money_micros, finish = @finish, estimated = @estimated, ended_at = @now
      WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt AND c.turn = @turn AND c.ended_at IS NULL
     RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) + coalesce(length(c.ruling), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
 )
@@ -43,7 +43,7 @@ SELECT c.*, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = @tenant_
 
 -- name: ListModelCalls :many
 -- The calls of some steps, without what was asked and answered.
-SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, ruling, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
+SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, estimated, money_micros, finish, ruling, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM model_calls WHERE tenant_id = @tenant_id AND execution = @execution AND path = ANY (@paths::text[])
  ORDER BY path, attempt, turn LIMIT @most;
 

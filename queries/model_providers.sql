@@ -1,6 +1,6 @@
 -- name: InsertModelProvider :one
-INSERT INTO model_providers (id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at)
-VALUES (@id, @tenant_id, @slug, @api, sqlc.narg('base_url'), sqlc.narg('private'), sqlc.narg('default_model'), @created_by, @created_at)
+INSERT INTO model_providers (id, tenant_id, slug, api, base_url, private, default_model, max_tokens_field, stream_usage, created_by, created_at)
+VALUES (@id, @tenant_id, @slug, @api, sqlc.narg('base_url'), sqlc.narg('private'), sqlc.narg('default_model'), @max_tokens_field, @stream_usage, @created_by, @created_at)
 ON CONFLICT (tenant_id, slug) DO NOTHING
 RETURNING *;
 
@@ -25,6 +25,11 @@ SELECT * FROM model_providers
 
 -- name: LockModelProvider :one
 SELECT * FROM model_providers WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
+
+-- name: UpdateModelProvider :one
+UPDATE model_providers SET default_model = sqlc.narg('default_model'), max_tokens_field = @max_tokens_field, stream_usage = @stream_usage
+ WHERE tenant_id = @tenant_id AND id = @id
+RETURNING *;
 
 -- name: DeleteModelProvider :execrows
 DELETE FROM model_providers WHERE tenant_id = @tenant_id AND id = @id;

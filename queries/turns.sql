@@ -23,7 +23,7 @@ SELECT * FROM turn_answers WHERE tenant_id = @tenant_id AND turn = @turn ORDER B
 
 -- name: ListTurnAnswers :many
 -- Without what was asked and answered.
-SELECT number, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
+SELECT number, purpose, model, tokens_in, tokens_cached, tokens_out, estimated, money_micros, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM turn_answers WHERE tenant_id = @tenant_id AND turn = @turn ORDER BY number, began_at LIMIT @most;
 
 -- name: EntriesBefore :many
@@ -66,8 +66,8 @@ UPDATE conversations SET tainted = true WHERE tenant_id = @tenant_id AND id = @i
 
 -- name: EndTurnAnswer :many
 -- An answer, once. A row is returned where this was it.
-INSERT INTO turn_answers (tenant_id, turn, number, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, began_at, ended_at)
-VALUES (@tenant_id, @turn, @number, @purpose, @asked, sqlc.narg('answer'), sqlc.narg('error'), @model, @tokens_in, @tokens_cached, @tokens_out, @money_micros, @finish, @began_at, @ended_at)
+INSERT INTO turn_answers (tenant_id, turn, number, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, estimated, money_micros, finish, began_at, ended_at)
+VALUES (@tenant_id, @turn, @number, @purpose, @asked, sqlc.narg('answer'), sqlc.narg('error'), @model, @tokens_in, @tokens_cached, @tokens_out, @estimated, @money_micros, @finish, @began_at, @ended_at)
 ON CONFLICT DO NOTHING
 RETURNING number;
 
@@ -76,7 +76,7 @@ RETURNING number;
 UPDATE turn_answers SET asked = @asked WHERE tenant_id = @tenant_id AND turn = @turn AND number = @number AND purpose = 'plan';
 
 -- name: CountTurnAnswer :exec
-UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micros + @money, model = CASE WHEN @model::text = '' THEN model ELSE @model END, sop = CASE WHEN @sop::text = '' THEN sop ELSE @sop END, hits = coalesce(sqlc.narg('hits'), hits), memory = coalesce(sqlc.narg('memory'), memory), updated_at = @now
+UPDATE turns SET tokens_used = tokens_used + @tokens, usage_estimated = usage_estimated OR @estimated::boolean, money_micros = money_micros + @money, model = CASE WHEN @model::text = '' THEN model ELSE @model END, sop = CASE WHEN @sop::text = '' THEN sop ELSE @sop END, hits = coalesce(sqlc.narg('hits'), hits), memory = coalesce(sqlc.narg('memory'), memory), updated_at = @now
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: NoteTurnRun :exec

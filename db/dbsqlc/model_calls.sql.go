@@ -97,8 +97,8 @@ func (q *Queries) DeleteModelCalls(ctx context.Context, db DBTX, arg DeleteModel
 const EndModelCall = `-- name: EndModelCall :many
 WITH ended AS (
     UPDATE model_calls AS c SET answer = $3, error = $4, ruling = $5, model = $6, tokens_in = $7,
-           tokens_cached = $8, tokens_out = $9, money_micros = $10, finish = $11, ended_at = $12
-     WHERE c.tenant_id = $1 AND c.execution = $2 AND c.path = $13 AND c.attempt = $14 AND c.turn = $15 AND c.ended_at IS NULL
+           tokens_cached = $8, tokens_out = $9, money_micros = $10, finish = $11, estimated = $12, ended_at = $13
+     WHERE c.tenant_id = $1 AND c.execution = $2 AND c.path = $14 AND c.attempt = $15 AND c.turn = $16 AND c.ended_at IS NULL
     RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) + coalesce(length(c.ruling), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
 )
 UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, model_bytes = m.model_bytes + ended.bytes
@@ -118,6 +118,7 @@ type EndModelCallParams struct {
 	TokensOut    int64
 	MoneyMicros  int64
 	Finish       string
+	Estimated    bool
 	Now          *time.Time
 	Path         string
 	Attempt      int32
@@ -138,6 +139,7 @@ func (q *Queries) EndModelCall(ctx context.Context, db DBTX, arg EndModelCallPar
 		arg.TokensOut,
 		arg.MoneyMicros,
 		arg.Finish,
+		arg.Estimated,
 		arg.Now,
 		arg.Path,
 		arg.Attempt,
@@ -207,7 +209,7 @@ func (q *Queries) EndRuling(ctx context.Context, db DBTX, arg EndRulingParams) (
 }
 
 const ListModelCalls = `-- name: ListModelCalls :many
-SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, ruling, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
+SELECT path, attempt, turn, purpose, model, tokens_in, tokens_cached, tokens_out, estimated, money_micros, finish, ruling, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM model_calls WHERE tenant_id = $1 AND execution = $2 AND path = ANY ($3::text[])
  ORDER BY path, attempt, turn LIMIT $4
 `
@@ -228,6 +230,7 @@ type ListModelCallsRow struct {
 	TokensIn     int64
 	TokensCached int64
 	TokensOut    int64
+	Estimated    bool
 	MoneyMicros  int64
 	Finish       string
 	Ruling       *string
@@ -261,6 +264,7 @@ func (q *Queries) ListModelCalls(ctx context.Context, db DBTX, arg ListModelCall
 			&i.TokensIn,
 			&i.TokensCached,
 			&i.TokensOut,
+			&i.Estimated,
 			&i.MoneyMicros,
 			&i.Finish,
 			&i.Ruling,
@@ -280,7 +284,7 @@ func (q *Queries) ListModelCalls(ctx context.Context, db DBTX, arg ListModelCall
 }
 
 const ModelCallsOfStep = `-- name: ModelCallsOfStep :many
-SELECT c.tenant_id, c.execution, c.path, c.attempt, c.turn, c.purpose, c.asked, c.answer, c.error, c.model, c.tokens_in, c.tokens_cached, c.tokens_out, c.finish, c.began_at, c.ended_at, c.runs, c.money_micros, c.ruling, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = $1 AND e.id = $2)::boolean AS tainted
+SELECT c.tenant_id, c.execution, c.path, c.attempt, c.turn, c.purpose, c.asked, c.answer, c.error, c.model, c.tokens_in, c.tokens_cached, c.tokens_out, c.finish, c.began_at, c.ended_at, c.runs, c.money_micros, c.ruling, c.estimated, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = $1 AND e.id = $2)::boolean AS tainted
   FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $2 AND c.path = $3 AND c.attempt = $4 ORDER BY c.turn
 `
 
@@ -311,6 +315,7 @@ type ModelCallsOfStepRow struct {
 	Runs         []byte
 	MoneyMicros  int64
 	Ruling       *string
+	Estimated    bool
 	Tainted      bool
 }
 
@@ -350,6 +355,7 @@ func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsO
 			&i.Runs,
 			&i.MoneyMicros,
 			&i.Ruling,
+			&i.Estimated,
 			&i.Tainted,
 		); err != nil {
 			return nil, err

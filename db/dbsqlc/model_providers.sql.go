@@ -13,7 +13,7 @@ import (
 )
 
 const DefaultModelProvider = `-- name: DefaultModelProvider :one
-SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at FROM model_providers
+SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at, max_tokens_field, stream_usage FROM model_providers
  WHERE tenant_id = $1 AND default_model IS NOT NULL
  ORDER BY id DESC
  LIMIT 1
@@ -33,6 +33,8 @@ func (q *Queries) DefaultModelProvider(ctx context.Context, db DBTX, tenantID uu
 		&i.DefaultModel,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.MaxTokensField,
+		&i.StreamUsage,
 	)
 	return i, err
 }
@@ -55,7 +57,7 @@ func (q *Queries) DeleteModelProvider(ctx context.Context, db DBTX, arg DeleteMo
 }
 
 const FindModelProvider = `-- name: FindModelProvider :one
-SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at FROM model_providers WHERE tenant_id = $1 AND slug = $2
+SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at, max_tokens_field, stream_usage FROM model_providers WHERE tenant_id = $1 AND slug = $2
 `
 
 type FindModelProviderParams struct {
@@ -76,12 +78,14 @@ func (q *Queries) FindModelProvider(ctx context.Context, db DBTX, arg FindModelP
 		&i.DefaultModel,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.MaxTokensField,
+		&i.StreamUsage,
 	)
 	return i, err
 }
 
 const GetModelProvider = `-- name: GetModelProvider :one
-SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at FROM model_providers WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at, max_tokens_field, stream_usage FROM model_providers WHERE tenant_id = $1 AND id = $2
 `
 
 type GetModelProviderParams struct {
@@ -102,27 +106,31 @@ func (q *Queries) GetModelProvider(ctx context.Context, db DBTX, arg GetModelPro
 		&i.DefaultModel,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.MaxTokensField,
+		&i.StreamUsage,
 	)
 	return i, err
 }
 
 const InsertModelProvider = `-- name: InsertModelProvider :one
-INSERT INTO model_providers (id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO model_providers (id, tenant_id, slug, api, base_url, private, default_model, max_tokens_field, stream_usage, created_by, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (tenant_id, slug) DO NOTHING
-RETURNING id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at
+RETURNING id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at, max_tokens_field, stream_usage
 `
 
 type InsertModelProviderParams struct {
-	ID           uuid.UUID
-	TenantID     uuid.UUID
-	Slug         string
-	Api          string
-	BaseUrl      *string
-	Private      *string
-	DefaultModel *string
-	CreatedBy    string
-	CreatedAt    time.Time
+	ID             uuid.UUID
+	TenantID       uuid.UUID
+	Slug           string
+	Api            string
+	BaseUrl        *string
+	Private        *string
+	DefaultModel   *string
+	MaxTokensField string
+	StreamUsage    bool
+	CreatedBy      string
+	CreatedAt      time.Time
 }
 
 func (q *Queries) InsertModelProvider(ctx context.Context, db DBTX, arg InsertModelProviderParams) (ModelProvider, error) {
@@ -134,6 +142,8 @@ func (q *Queries) InsertModelProvider(ctx context.Context, db DBTX, arg InsertMo
 		arg.BaseUrl,
 		arg.Private,
 		arg.DefaultModel,
+		arg.MaxTokensField,
+		arg.StreamUsage,
 		arg.CreatedBy,
 		arg.CreatedAt,
 	)
@@ -148,12 +158,14 @@ func (q *Queries) InsertModelProvider(ctx context.Context, db DBTX, arg InsertMo
 		&i.DefaultModel,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.MaxTokensField,
+		&i.StreamUsage,
 	)
 	return i, err
 }
 
 const ListModelProviders = `-- name: ListModelProviders :many
-SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at FROM model_providers
+SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at, max_tokens_field, stream_usage FROM model_providers
  WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2)
  ORDER BY id DESC
  LIMIT $3
@@ -184,6 +196,8 @@ func (q *Queries) ListModelProviders(ctx context.Context, db DBTX, arg ListModel
 			&i.DefaultModel,
 			&i.CreatedBy,
 			&i.CreatedAt,
+			&i.MaxTokensField,
+			&i.StreamUsage,
 		); err != nil {
 			return nil, err
 		}
@@ -196,7 +210,7 @@ func (q *Queries) ListModelProviders(ctx context.Context, db DBTX, arg ListModel
 }
 
 const LockModelProvider = `-- name: LockModelProvider :one
-SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at FROM model_providers WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at, max_tokens_field, stream_usage FROM model_providers WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockModelProviderParams struct {
@@ -217,6 +231,47 @@ func (q *Queries) LockModelProvider(ctx context.Context, db DBTX, arg LockModelP
 		&i.DefaultModel,
 		&i.CreatedBy,
 		&i.CreatedAt,
+		&i.MaxTokensField,
+		&i.StreamUsage,
+	)
+	return i, err
+}
+
+const UpdateModelProvider = `-- name: UpdateModelProvider :one
+UPDATE model_providers SET default_model = $1, max_tokens_field = $2, stream_usage = $3
+ WHERE tenant_id = $4 AND id = $5
+RETURNING id, tenant_id, slug, api, base_url, private, default_model, created_by, created_at, max_tokens_field, stream_usage
+`
+
+type UpdateModelProviderParams struct {
+	DefaultModel   *string
+	MaxTokensField string
+	StreamUsage    bool
+	TenantID       uuid.UUID
+	ID             uuid.UUID
+}
+
+func (q *Queries) UpdateModelProvider(ctx context.Context, db DBTX, arg UpdateModelProviderParams) (ModelProvider, error) {
+	row := db.QueryRow(ctx, UpdateModelProvider,
+		arg.DefaultModel,
+		arg.MaxTokensField,
+		arg.StreamUsage,
+		arg.TenantID,
+		arg.ID,
+	)
+	var i ModelProvider
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Slug,
+		&i.Api,
+		&i.BaseUrl,
+		&i.Private,
+		&i.DefaultModel,
+		&i.CreatedBy,
+		&i.CreatedAt,
+		&i.MaxTokensField,
+		&i.StreamUsage,
 	)
 	return i, err
 }

@@ -704,18 +704,21 @@ type ModelCall struct {
 	Runs         []byte
 	MoneyMicros  int64
 	Ruling       *string
+	Estimated    bool
 }
 
 type ModelProvider struct {
-	ID           uuid.UUID
-	TenantID     uuid.UUID
-	Slug         string
-	Api          string
-	BaseUrl      *string
-	Private      *string
-	DefaultModel *string
-	CreatedBy    string
-	CreatedAt    time.Time
+	ID             uuid.UUID
+	TenantID       uuid.UUID
+	Slug           string
+	Api            string
+	BaseUrl        *string
+	Private        *string
+	DefaultModel   *string
+	CreatedBy      string
+	CreatedAt      time.Time
+	MaxTokensField string
+	StreamUsage    bool
 }
 
 type PlatformProvider struct {
@@ -1064,6 +1067,7 @@ type Turn struct {
 	Outcome        *string
 	Remembers      bool
 	Memory         *string
+	UsageEstimated bool
 }
 
 type TurnAnswer struct {
@@ -1083,6 +1087,7 @@ type TurnAnswer struct {
 	Runs         []byte
 	BeganAt      time.Time
 	EndedAt      time.Time
+	Estimated    bool
 }
 
 type TurnFeedback struct {

@@ -179,25 +179,27 @@ func (q *Queries) CountForCaller(ctx context.Context, db DBTX, arg CountForCalle
 }
 
 const CountTurnAnswer = `-- name: CountTurnAnswer :exec
-UPDATE turns SET tokens_used = tokens_used + $1, money_micros = money_micros + $2, model = CASE WHEN $3::text = '' THEN model ELSE $3 END, sop = CASE WHEN $4::text = '' THEN sop ELSE $4 END, hits = coalesce($5, hits), memory = coalesce($6, memory), updated_at = $7
- WHERE tenant_id = $8 AND id = $9
+UPDATE turns SET tokens_used = tokens_used + $1, usage_estimated = usage_estimated OR $2::boolean, money_micros = money_micros + $3, model = CASE WHEN $4::text = '' THEN model ELSE $4 END, sop = CASE WHEN $5::text = '' THEN sop ELSE $5 END, hits = coalesce($6, hits), memory = coalesce($7, memory), updated_at = $8
+ WHERE tenant_id = $9 AND id = $10
 `
 
 type CountTurnAnswerParams struct {
-	Tokens   int64
-	Money    int64
-	Model    string
-	Sop      string
-	Hits     *string
-	Memory   *string
-	Now      time.Time
-	TenantID uuid.UUID
-	ID       uuid.UUID
+	Tokens    int64
+	Estimated bool
+	Money     int64
+	Model     string
+	Sop       string
+	Hits      *string
+	Memory    *string
+	Now       time.Time
+	TenantID  uuid.UUID
+	ID        uuid.UUID
 }
 
 func (q *Queries) CountTurnAnswer(ctx context.Context, db DBTX, arg CountTurnAnswerParams) error {
 	_, err := db.Exec(ctx, CountTurnAnswer,
 		arg.Tokens,
+		arg.Estimated,
 		arg.Money,
 		arg.Model,
 		arg.Sop,
@@ -232,8 +234,8 @@ func (q *Queries) DeleteConversations(ctx context.Context, db DBTX, arg DeleteCo
 }
 
 const EndTurnAnswer = `-- name: EndTurnAnswer :many
-INSERT INTO turn_answers (tenant_id, turn, number, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, began_at, ended_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+INSERT INTO turn_answers (tenant_id, turn, number, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, estimated, money_micros, finish, began_at, ended_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT DO NOTHING
 RETURNING number
 `
@@ -250,6 +252,7 @@ type EndTurnAnswerParams struct {
 	TokensIn     int64
 	TokensCached int64
 	TokensOut    int64
+	Estimated    bool
 	MoneyMicros  int64
 	Finish       string
 	BeganAt      time.Time
@@ -270,6 +273,7 @@ func (q *Queries) EndTurnAnswer(ctx context.Context, db DBTX, arg EndTurnAnswerP
 		arg.TokensIn,
 		arg.TokensCached,
 		arg.TokensOut,
+		arg.Estimated,
 		arg.MoneyMicros,
 		arg.Finish,
 		arg.BeganAt,
@@ -405,7 +409,7 @@ func (q *Queries) FreeTurnKeys(ctx context.Context, db DBTX, arg FreeTurnKeysPar
 }
 
 const GetTurn = `-- name: GetTurn :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.id = $2
 `
 
@@ -467,6 +471,7 @@ type GetTurnRow struct {
 	Outcome        *string
 	Remembers      bool
 	Memory         *string
+	UsageEstimated bool
 	SessionID      *string
 	Tainted        bool
 	SpokenLanguage *string
@@ -529,6 +534,7 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 		&i.Outcome,
 		&i.Remembers,
 		&i.Memory,
+		&i.UsageEstimated,
 		&i.SessionID,
 		&i.Tainted,
 		&i.SpokenLanguage,
@@ -584,7 +590,7 @@ func (q *Queries) KeepSummary(ctx context.Context, db DBTX, arg KeepSummaryParam
 }
 
 const ListTurnAnswers = `-- name: ListTurnAnswers :many
-SELECT number, purpose, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
+SELECT number, purpose, model, tokens_in, tokens_cached, tokens_out, estimated, money_micros, finish, (error IS NOT NULL)::boolean AS failed, runs, began_at, ended_at
   FROM turn_answers WHERE tenant_id = $1 AND turn = $2 ORDER BY number, began_at LIMIT $3
 `
 
@@ -601,6 +607,7 @@ type ListTurnAnswersRow struct {
 	TokensIn     int64
 	TokensCached int64
 	TokensOut    int64
+	Estimated    bool
 	MoneyMicros  int64
 	Finish       string
 	Failed       bool
@@ -626,6 +633,7 @@ func (q *Queries) ListTurnAnswers(ctx context.Context, db DBTX, arg ListTurnAnsw
 			&i.TokensIn,
 			&i.TokensCached,
 			&i.TokensOut,
+			&i.Estimated,
 			&i.MoneyMicros,
 			&i.Finish,
 			&i.Failed,
@@ -1239,7 +1247,7 @@ func (q *Queries) Taint(ctx context.Context, db DBTX, arg TaintParams) error {
 }
 
 const TurnAnswers = `-- name: TurnAnswers :many
-SELECT tenant_id, turn, number, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, runs, began_at, ended_at FROM turn_answers WHERE tenant_id = $1 AND turn = $2 ORDER BY number, began_at
+SELECT tenant_id, turn, number, purpose, asked, answer, error, model, tokens_in, tokens_cached, tokens_out, money_micros, finish, runs, began_at, ended_at, estimated FROM turn_answers WHERE tenant_id = $1 AND turn = $2 ORDER BY number, began_at
 `
 
 type TurnAnswersParams struct {
@@ -1273,6 +1281,7 @@ func (q *Queries) TurnAnswers(ctx context.Context, db DBTX, arg TurnAnswersParam
 			&i.Runs,
 			&i.BeganAt,
 			&i.EndedAt,
+			&i.Estimated,
 		); err != nil {
 			return nil, err
 		}
@@ -1285,7 +1294,7 @@ func (q *Queries) TurnAnswers(ctx context.Context, db DBTX, arg TurnAnswersParam
 }
 
 const TurnByName = `-- name: TurnByName :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.execution_id = $2
 `
 
@@ -1347,6 +1356,7 @@ type TurnByNameRow struct {
 	Outcome        *string
 	Remembers      bool
 	Memory         *string
+	UsageEstimated bool
 	SessionID      *string
 	Tainted        bool
 	SpokenLanguage *string
@@ -1409,6 +1419,7 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 		&i.Outcome,
 		&i.Remembers,
 		&i.Memory,
+		&i.UsageEstimated,
 		&i.SessionID,
 		&i.Tainted,
 		&i.SpokenLanguage,

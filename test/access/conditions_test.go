@@ -160,6 +160,7 @@ func TestChangesAreRefusedUnlessTheObjectIsAsExpected(t *testing.T) {
 		"PATCH /v1/customers/{id}/memory/{fact_id}":  `{"profile":true}`,
 		"DELETE /v1/customers/{id}/memory/{fact_id}": "",
 		"DELETE /v1/grants/{id}":                     "",
+		"PATCH /v1/model-providers/{id}":             `{"dialect":{"max_tokens_field":"max_tokens"}}`,
 		"DELETE /v1/model-providers/{id}":            "",
 		"DELETE /v1/kill-switch/{id}":                "",
 		"DELETE /v1/credentials/{id}":                "",

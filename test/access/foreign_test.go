@@ -57,6 +57,7 @@ func probes() []probe {
 		{"POST", "/v1/grants", `{"verb":"{}","expires_at":"` + soon() + `","max_uses":1,"reason":"x"}`, false, "verb"},
 		{"PUT", "/v1/budgets", `{"key_id":"{}","model_tokens":null,"money_micros":null,"write_calls":1}`, false, "key"},
 		{"GET", "/v1/model-providers/{}", "", false, "modelProvider"},
+		{"PATCH", "/v1/model-providers/{}", "{}", false, "modelProvider"},
 		{"DELETE", "/v1/model-providers/{}", "", false, "modelProvider"},
 		{"GET", "/v1/kill-switch/{}", "", false, "killSwitch"},
 		{"DELETE", "/v1/kill-switch/{}", "", false, "killSwitch"},

@@ -128,6 +128,7 @@ func decided() map[string]endpoint {
 		"GET /v1/model-providers":                     {userOnly, anyRole, "", "/v1/model-providers", "", "200 "},
 		"POST /v1/model-providers":                    {userOnly, admins, "", "/v1/model-providers", "{}", badBody},
 		"GET /v1/model-providers/{id}":                {userOnly, anyRole, "", "/v1/model-providers/" + someID, "", "404 MODEL_PROVIDER_NOT_FOUND"},
+		"PATCH /v1/model-providers/{id}":              {userOnly, admins, "", "/v1/model-providers/" + someID, "{}", "404 MODEL_PROVIDER_NOT_FOUND"},
 		"DELETE /v1/model-providers/{id}":             {userOnly, admins, "", "/v1/model-providers/" + someID, "", "404 MODEL_PROVIDER_NOT_FOUND"},
 		"GET /v1/kill-switch":                         {userOnly, anyRole, "", "/v1/kill-switch", "", "200 "},
 		"POST /v1/kill-switch":                        {userOnly, admins, "", "/v1/kill-switch", "{}", badBody},

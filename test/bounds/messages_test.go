@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/dev/strictmodel"
 	"agentruntime/test/rig"
 )
 
@@ -35,7 +36,7 @@ var gateName = regexp.MustCompile(`gate-[0-9a-f-]{36}`)
 
 // slowModel is a model whose answers wait for gates.
 var slowModel = sync.OnceValue(func() string {
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return httptest.NewServer(strictmodel.Server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		if gate, known := gates.Load(gateName.FindString(string(raw))); known {
 			select {
@@ -46,7 +47,7 @@ var slowModel = sync.OnceValue(func() string {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, `data: {"id":"1","object":"chat.completion.chunk","model":"slow","choices":[{"index":0,"delta":{"content":"done"},"finish_reason":"stop"}]}`+"\n\n"+
 			`data: {"id":"1","object":"chat.completion.chunk","model":"slow","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}`+"\n\ndata: [DONE]\n\n")
-	})).URL
+	}), strictmodel.Print)).URL
 })
 
 // gate returns a text that is answered after open was called.

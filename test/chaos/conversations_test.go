@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/dev/strictmodel"
 	"agentruntime/test/oracle"
 	"agentruntime/test/rig"
 )
@@ -146,7 +147,7 @@ func newTalkWith(t *testing.T, answers http.HandlerFunc) *talk {
 	k := &talk{t: t, trap: &trap{}, provider: startProvider(t, newGate())}
 	points := httptest.NewServer(k.trap)
 	t.Cleanup(func() { points.CloseClientConnections(); points.Close() })
-	model := rig.Serve(t, answers)
+	model := rig.Serve(t, strictmodel.Server(answers, strictmodel.Print))
 	k.stack = rig.Split(t, rig.SplitOptions{Tags: "chaos", Env: []string{"MODEL_SERVERS=counting=" + model, "AGENTRUNTIME_FAILPOINT_URL=" + points.URL}})
 	k.tenant = k.stack.NewTenant(rig.Address())
 	k.tenant.Connect(t, "target", k.provider.url, document(), "bearer", map[string]string{"token": "a token"})

@@ -26,7 +26,12 @@ func (j *journey) modelProviders() {
 		j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, path+"?"+query, nil)
 	}
 	j.get(j.member, 200, made)
+	j.call(j.user, 200, http.MethodPatch, made, object{"dialect": object{"max_tokens_field": "max_tokens", "stream_usage": false}})
+	j.call(j.user, 200, http.MethodPatch, made, object{"default_model": "m"})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPatch, made, object{"dialect": object{"max_tokens_field": "tokens"}})
+	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPatch, made, object{})
 	j.call(j.user, 200, http.MethodDelete, made, nil)
 	j.refused(j.user, 404, "MODEL_PROVIDER_NOT_FOUND", http.MethodDelete, made, nil)
 	j.refused(j.user, 404, "MODEL_PROVIDER_NOT_FOUND", http.MethodGet, made, nil)
+	j.refused(j.user, 404, "MODEL_PROVIDER_NOT_FOUND", http.MethodPatch, made, object{})
 }

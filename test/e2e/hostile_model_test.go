@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"agentruntime/internal/dev/strictmodel"
 	"agentruntime/test/rig"
 )
 
@@ -26,7 +27,7 @@ var hostile = &hostileModel{asked: map[string][]string{}}
 
 // hostileServer starts the server and returns the setting by which tenants may choose it.
 func hostileServer(s *rig.Suite) string {
-	srv := httptest.NewServer(hostile)
+	srv := httptest.NewServer(strictmodel.Server(hostile, strictmodel.Print))
 	s.Cleanup(srv.Close)
 	return "MODEL_SERVERS=hostile=" + srv.URL + "/v1"
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/dev/strictmodel"
 	"agentruntime/test/rig"
 )
 
@@ -38,12 +39,12 @@ var loops = []string{
 // answer, and says that it has read a million tokens.
 func pricedServer(tb testing.TB) string {
 	tb.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(strictmodel.Server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, `data: {"id":"x","object":"chat.completion.chunk","model":"gpt-4o","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"gate__get_thing","arguments":"{\"id\":\"fig\"}"}}]},"finish_reason":"tool_calls"}]}`+"\n\n"+
 			`data: {"choices":[],"usage":{"prompt_tokens":1000000,"completion_tokens":1,"total_tokens":1000001}}`+"\n\ndata: [DONE]\n\n")
-	}))
+	}), strictmodel.Print))
 	tb.Cleanup(server.Close)
 	return "priced=" + server.URL + "/v1"
 }

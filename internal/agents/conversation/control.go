@@ -186,7 +186,7 @@ func (s *Service) Answers(ctx context.Context, t Turn) (list []Asked, err error)
 	}
 	for _, r := range rows {
 		a := Asked{
-			Number: r.Number, Purpose: r.Purpose, Model: r.Model, Usage: model.Usage{In: r.TokensIn, Cached: r.TokensCached, Out: r.TokensOut},
+			Number: r.Number, Purpose: r.Purpose, Model: r.Model, Usage: model.Usage{In: r.TokensIn, Cached: r.TokensCached, Out: r.TokensOut, Estimate: r.Estimated},
 			Money: r.MoneyMicros, Finish: r.Finish, Failed: r.Failed, BeganAt: r.BeganAt, EndedAt: r.EndedAt,
 		}
 		if a.Runs, err = runsOf(r.Runs); err != nil {

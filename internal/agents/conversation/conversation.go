@@ -203,6 +203,7 @@ type Turn struct {
 	// SOPs are the procedures that fit the message, with the reasons.
 	SOPs        []agentloop.Hit
 	Tokens      int64
+	Estimated   bool // some of the tokens are an estimate
 	MoneyMicros int64
 	Actions     int32
 	Governance  string
@@ -276,7 +277,7 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, Conversation: r.Conversation, Kind: flow.Kind(r.Kind),
 		SessionID: db.Text(r.SessionID), State: State(r.State), Status: Status(r.Status), Replies: r.Replies, Metadata: r.Metadata, Identity: r.Identity,
 		Customer: r.Customer, CustomerName: db.Text(r.CustomerName), KeyID: r.KeyID, RequestID: r.RequestID, SourceAddr: r.SourceAddr,
-		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, Tokens: r.TokensUsed,
+		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, Tokens: r.TokensUsed, Estimated: r.UsageEstimated,
 		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
 		MapExecution: db.Text(r.MapExecutionID),
 		Language:     db.Text(r.SpokenLanguage), Wished: db.Text(r.WishedLanguage),

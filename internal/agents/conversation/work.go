@@ -275,6 +275,7 @@ func (s *Service) endAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 		if reply != nil {
 			w.Turn.Model, w.Turn.SOP = a.Response.Model, cmp.Or(count.Sop, w.Turn.SOP)
 			w.Turn.Tokens, w.Turn.MoneyMicros = w.Turn.Tokens+count.Tokens, w.Turn.MoneyMicros+count.Money
+			w.Turn.Estimated = w.Turn.Estimated || count.Estimated
 			after = s.queueReply(b, w, *reply)
 		}
 		return b, nil
@@ -311,6 +312,7 @@ func (s *Service) stored(w Work, number int, a Answer) (p dbsqlc.EndTurnAnswerPa
 	count = dbsqlc.CountTurnAnswerParams{TenantID: w.Turn.TenantID, ID: w.Turn.ID, Now: now, Model: a.Response.Model}
 	u := a.Response.Usage
 	p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut, p.MoneyMicros = a.Response.Model, string(a.Response.Finish), u.In, u.Cached, u.Out, a.Money
+	p.Estimated, count.Estimated = u.Estimate, u.Estimate
 	count.Tokens, count.Money = u.Total(), a.Money
 	if a.Error != nil {
 		p.Error = sealOptional(w.key, place(datakey.TurnAnswerError), mustJSON(a.Error))

@@ -156,7 +156,7 @@ func messages(history []model.Message, caches bool) (list []sdk.MessageParam) {
 		var blocks []sdk.ContentBlockParamUnion
 		switch m.Role {
 		case model.Result:
-			add(sdk.MessageParamRoleUser, result(m))
+			add(sdk.MessageParamRoleUser, sdk.NewToolResultBlock(m.CallID, m.Text, false))
 		case model.Assistant:
 			if m.Text != "" {
 				blocks = append(blocks, sdk.NewTextBlock(m.Text))
@@ -179,11 +179,4 @@ func messages(history []model.Message, caches bool) (list []sdk.MessageParam) {
 		}
 	}
 	return list
-}
-
-func result(m model.Message) sdk.ContentBlockParamUnion {
-	if strings.TrimSpace(m.Text) == "" {
-		return sdk.ContentBlockParamUnion{OfToolResult: &sdk.ToolResultBlockParam{ToolUseID: m.CallID}}
-	}
-	return sdk.NewToolResultBlock(m.CallID, m.Text, false)
 }

@@ -78,8 +78,7 @@ func (a *answer) add(e chat.Event) error {
 		if choice.Index != 0 {
 			continue
 		}
-		a.delta(choice.Delta)
-		a.delta(choice.Message)
+		a.delta(cmp.Or(choice.Delta, choice.Message)) // some servers send both, of the same piece
 		a.finish = cmp.Or(choice.FinishReason, a.finish)
 	}
 	return nil
@@ -87,7 +86,7 @@ func (a *answer) add(e chat.Event) error {
 
 func (a *answer) delta(d *delta) {
 	if d == nil {
-		return
+		return // a choice with its end only
 	}
 	a.pieces.Thought(cmp.Or(text(d.ReasoningContent), text(d.Reasoning)))
 	a.content(d.Content)

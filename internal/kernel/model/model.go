@@ -167,6 +167,11 @@ func tokensOf(bytes int) int64 { return int64(bytes+bytesOfToken-1) / bytesOfTok
 // Total returns the tokens that count.
 func (u Usage) Total() int64 { return u.In + u.Out }
 
+// And returns what two requests have used.
+func (u Usage) And(v Usage) Usage {
+	return Usage{In: u.In + v.In, Cached: u.Cached + v.Cached, CacheWritten: u.CacheWritten + v.CacheWritten, Out: u.Out + v.Out, Estimate: u.Estimate || v.Estimate}
+}
+
 // Finish says why an answer ended.
 type Finish string
 

@@ -319,7 +319,7 @@ func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, set
 	if turn.Error == nil || turn.Answer.Finish != "" {
 		u := turn.Answer.Usage
 		p.Answer = sealOptional(key, modelPlace(e, ref, number, datakey.ModelAnswer), mustJSON(turn.Answer))
-		p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut = turn.Answer.Model, string(turn.Answer.Finish), u.In, u.Cached, u.Out
+		p.Model, p.Finish, p.TokensIn, p.TokensCached, p.TokensOut, p.Estimated = turn.Answer.Model, string(turn.Answer.Finish), u.In, u.Cached, u.Out, u.Estimate
 	}
 	if turn.Ruling != nil || turn.Wrong != "" {
 		p.Ruling = sealOptional(key, modelPlace(e, ref, number, datakey.ModelRuling), mustJSON(ruling{turn.Ruling, turn.Wrong}))
@@ -462,7 +462,7 @@ func (s *Service) showModels(ctx context.Context, e Execution, steps []Step) err
 		step.ModelCalls = append(step.ModelCalls, ModelCall{
 			Ruling:  turn.Ruling,
 			Attempt: row.Attempt, Turn: row.Turn, Purpose: row.Purpose, Model: row.Model, Finish: row.Finish, Money: row.MoneyMicros, Failed: row.Failed, Runs: runs,
-			Usage: model.Usage{In: row.TokensIn, Cached: row.TokensCached, Out: row.TokensOut}, BeganAt: row.BeganAt, EndedAt: row.EndedAt,
+			Usage: model.Usage{In: row.TokensIn, Cached: row.TokensCached, Out: row.TokensOut, Estimate: row.Estimated}, BeganAt: row.BeganAt, EndedAt: row.EndedAt,
 		})
 	}
 	return nil

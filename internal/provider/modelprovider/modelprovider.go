@@ -83,24 +83,67 @@ type Provider struct {
 	Private string
 	// DefaultModel is what the model steps of Maps ask; "" for none.
 	DefaultModel string
+	Dialect      Dialect
 	CreatedBy    string
 	CreatedAt    time.Time
 }
+
+// The fields for how many tokens an answer may have.
+const (
+	MaxCompletionTokens = "max_completion_tokens"
+	MaxTokens           = "max_tokens"
+)
+
+// Dialect is how a server differs from the API of OpenAI, whose form it has. For another API it says
+// nothing.
+type Dialect struct {
+	MaxTokensField string
+	// StreamUsage: the server is asked to report tokens at the end of a stream.
+	StreamUsage bool
+}
+
+// Change is a change of a dialect, or of the one that the API has; nil for what stays.
+type Change struct {
+	MaxTokensField *string
+	StreamUsage    *bool
+}
+
+func (d Dialect) with(api API, c Change) (Dialect, error) {
+	if api != OpenAI && c != (Change{}) {
+		return d, fault.Invalid("/dialect", "enum", "Only a provider with the api openai has a dialect.")
+	}
+	if c.MaxTokensField != nil {
+		d.MaxTokensField = *c.MaxTokensField
+	}
+	if c.StreamUsage != nil {
+		d.StreamUsage = *c.StreamUsage
+	}
+	if d.MaxTokensField != MaxCompletionTokens && d.MaxTokensField != MaxTokens {
+		return d, fault.Invalid("/dialect/max_tokens_field", "enum", "max_tokens_field is max_completion_tokens or max_tokens.")
+	}
+	return d, nil
+}
+
+func usual() Dialect { return Dialect{MaxTokensField: MaxCompletionTokens, StreamUsage: true} }
 
 // known returns the providers that every tenant has. The addresses are those of the SDKs of their
 // makers.
 func known(slug string) (Provider, bool) {
 	switch API(slug) {
 	case OpenAI:
-		return Provider{Slug: slug, API: OpenAI, BaseURL: "https://api.openai.com/v1"}, true
+		return Provider{Slug: slug, API: OpenAI, BaseURL: "https://api.openai.com/v1", Dialect: usual()}, true
 	case Anthropic:
-		return Provider{Slug: slug, API: Anthropic, BaseURL: "https://api.anthropic.com"}, true
+		return Provider{Slug: slug, API: Anthropic, BaseURL: "https://api.anthropic.com", Dialect: usual()}, true
 	}
 	return Provider{}, false
 }
 
 // NewProvider is a provider to be stored: with BaseURL or Private, but where the platform knows it.
-type NewProvider struct{ Slug, API, BaseURL, Private, DefaultModel string }
+type NewProvider struct {
+	Slug, API, BaseURL, Private, DefaultModel string
+
+	Dialect Change
+}
 
 // maxModel is the most bytes of the name of a model.
 const maxModel = 255
@@ -121,8 +164,15 @@ func (s *Service) checked(in NewProvider) (Provider, error) {
 		return p, fault.Invalid("/api", "enum", "api is openai or anthropic.")
 	case (p.BaseURL == "") == (p.Private == ""):
 		return p, fault.Invalid("/base_url", "required", "Name either base_url, or private: the name of an address that the operator has listed.")
-	case len(p.DefaultModel) > maxModel || strings.ContainsFunc(p.DefaultModel, unicode.IsControl):
-		return p, fault.Invalid("/default_model", "maxLength", "default_model has at most 255 bytes and no control characters.")
+	}
+	if err := checkedModel(p.DefaultModel); err != nil {
+		return p, err
+	}
+	var err error
+	if p.Dialect, err = usual().with(p.API, in.Dialect); err != nil {
+		return p, err
+	}
+	switch {
 	case p.Private != "":
 		if s.d.Private[p.Private] == "" {
 			return p, fault.Invalid("/private", "enum", "The operator has not listed an address of this name.")
@@ -133,6 +183,13 @@ func (s *Service) checked(in NewProvider) (Provider, error) {
 		return p, fault.Invalid("/base_url", "format", "base_url has no query.")
 	}
 	return p, s.d.CheckURL(p.BaseURL)
+}
+
+func checkedModel(name string) error {
+	if len(name) > maxModel || strings.ContainsFunc(name, unicode.IsControl) {
+		return fault.Invalid("/default_model", "maxLength", "default_model has at most 255 bytes and no control characters.")
+	}
+	return nil
 }
 
 // Create stores a provider. The error is VALIDATION_ERROR or URL_NOT_ALLOWED for what is wrong with it,
@@ -154,7 +211,7 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, in NewProvider) (
 		}
 		row, err = s.q.InsertModelProvider(ctx, tx, dbsqlc.InsertModelProviderParams{
 			ID: p.ID, TenantID: who.TenantID, Slug: p.Slug, Api: string(p.API), BaseUrl: db.Optional(stored.BaseURL), Private: db.Optional(p.Private),
-			DefaultModel: db.Optional(p.DefaultModel), CreatedBy: p.CreatedBy, CreatedAt: p.CreatedAt,
+			DefaultModel: db.Optional(p.DefaultModel), MaxTokensField: p.Dialect.MaxTokensField, StreamUsage: p.Dialect.StreamUsage, CreatedBy: p.CreatedBy, CreatedAt: p.CreatedAt,
 		})
 		if db.IsNoRows(err) {
 			return fault.Newf(fault.CodeConflict, "There is a model provider %s already. Delete it first.", p.Slug)
@@ -176,6 +233,7 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, in NewProvider) (
 func changed(who actor.Actor, action audit.Action, p Provider) audit.Record {
 	return audit.Change(who, action, audit.SubjectModelProvider, p.ID.String()).With(map[string]any{
 		"slug": p.Slug, "api": string(p.API), "base_url": p.BaseURL, "private": p.Private, "default_model": p.DefaultModel,
+		"max_tokens_field": p.Dialect.MaxTokensField, "stream_usage": p.Dialect.StreamUsage,
 	})
 }
 
@@ -254,6 +312,46 @@ func (s *Service) List(ctx context.Context, tenant uuid.UUID, f Filter) (page []
 	return page, more, nil
 }
 
+// Update changes how a provider is asked: its default model, where that is not nil and "" for none, and its
+// dialect. Where it is stays, because its credentials are bound to that. The error is VALIDATION_ERROR or
+// MODEL_PROVIDER_NOT_FOUND. expect is asked about the provider before.
+func (s *Service) Update(ctx context.Context, who actor.Actor, id uuid.UUID, defaultModel *string, change Change, expect fault.Expect[Provider]) (p Provider, err error) {
+	err = s.d.DB.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
+		row, err := s.q.LockModelProvider(ctx, tx, dbsqlc.LockModelProviderParams{TenantID: who.TenantID, ID: id})
+		if db.IsNoRows(err) {
+			return notFound()
+		}
+		if err != nil {
+			return err
+		}
+		p = s.provider(row)
+		if err := expect.Check(p); err != nil {
+			return err
+		}
+		if defaultModel != nil {
+			p.DefaultModel = *defaultModel
+		}
+		if err := checkedModel(p.DefaultModel); err != nil {
+			return err
+		}
+		if p.Dialect, err = p.Dialect.with(p.API, change); err != nil {
+			return err
+		}
+		row, err = s.q.UpdateModelProvider(ctx, tx, dbsqlc.UpdateModelProviderParams{
+			TenantID: who.TenantID, ID: id, DefaultModel: db.Optional(p.DefaultModel), MaxTokensField: p.Dialect.MaxTokensField, StreamUsage: p.Dialect.StreamUsage,
+		})
+		if err != nil {
+			return err
+		}
+		p = s.provider(row)
+		return audit.Append(ctx, tx, changed(who, audit.ModelProviderUpdated, p))
+	})
+	if err != nil {
+		return Provider{}, fmt.Errorf("modelprovider: update: %w", err)
+	}
+	return p, nil
+}
+
 // Delete removes a provider. Its credentials stay, bound to where it was. A second time is
 // MODEL_PROVIDER_NOT_FOUND. expect is asked about the provider before.
 func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[Provider]) error {
@@ -283,6 +381,7 @@ func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, exp
 func (s *Service) provider(row dbsqlc.ModelProvider) Provider {
 	p := Provider{
 		ID: row.ID, Slug: row.Slug, API: API(row.Api), BaseURL: db.Text(row.BaseUrl), Private: db.Text(row.Private), DefaultModel: db.Text(row.DefaultModel),
+		Dialect:   Dialect{MaxTokensField: row.MaxTokensField, StreamUsage: row.StreamUsage},
 		CreatedBy: row.CreatedBy, CreatedAt: row.CreatedAt.UTC(),
 	}
 	if p.Private != "" {

@@ -54,6 +54,7 @@ const (
 	CredentialDeleted Action = "credential.deleted" //nolint:gosec // a name, no secret
 
 	ModelProviderCreated Action = "model_provider.created"
+	ModelProviderUpdated Action = "model_provider.updated"
 	ModelProviderDeleted Action = "model_provider.deleted"
 
 	CustomerCreated  Action = "customer.created"
@@ -215,6 +216,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 		{GrantRevoked, SubjectGrant, "A user revoked a standing approval.", ""},
 
 		{ModelProviderCreated, SubjectModelProvider, "A user named a provider of models. The details have its slug, API, address and default model.", "model_provider.created"},
+		{ModelProviderUpdated, SubjectModelProvider, "A user changed the default model or the dialect of a provider of models. The details have what it is then.", "model_provider.updated"},
 		{ModelProviderDeleted, SubjectModelProvider, "A user deleted a provider of models, which the details repeat.", "model_provider.deleted"},
 		{KillSwitchSet, SubjectKillSwitch, "A user set a kill switch. The details have its scope, target and reason.", "kill_switch.set"},
 		{KillSwitchLifted, SubjectKillSwitch, "A user lifted a kill switch, which the details repeat.", "kill_switch.lifted"},

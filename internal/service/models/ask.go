@@ -154,7 +154,7 @@ func (s *Service) open(ctx context.Context, tenant uuid.UUID, choice agentdef.Mo
 	if err != nil {
 		return nil, uuid.Nil, err
 	}
-	m, err := s.d.Connect(Connection{API: p.API, BaseURL: p.BaseURL, Credential: secret, Private: p.Private != "", Dialect: chat.Dialect{Without: s.habits.of(tenant, choice)}})
+	m, err := s.d.Connect(Connection{API: p.API, BaseURL: p.BaseURL, Credential: secret, Private: p.Private != "", Dialect: chat.Dialect{MaxTokensField: p.Dialect.MaxTokensField, NoStreamUsage: !p.Dialect.StreamUsage, Without: s.habits.of(tenant, choice)}})
 	if err != nil {
 		return nil, uuid.Nil, err
 	}

@@ -81,8 +81,17 @@ const defaultTimeout = 2 * time.Minute
 // order. The error is MODEL_NOT_CONNECTED where no model of the choice has a provider and a credential,
 // CREDENTIAL_EXPIRED where the only ones have expired, URL_NOT_ALLOWED where a credential is bound to
 // another origin, a *model.Error with the reason of the last model where all have failed, that of ctx,
-// or a fault of ours. The answer has the attempts also beside an error.
+// or a fault of ours. The answer has the attempts, and what they have used together, also beside an error.
 func (s *Service) Generate(ctx context.Context, ask model.Ask, stream model.Stream) (model.Answer, error) {
+	answer, err := s.generate(ctx, ask, stream)
+	answer.Usage = model.Usage{}
+	for _, attempt := range answer.Attempts {
+		answer.Usage = answer.Usage.And(attempt.Usage)
+	}
+	return answer, err
+}
+
+func (s *Service) generate(ctx context.Context, ask model.Ask, stream model.Stream) (model.Answer, error) {
 	t := &telling{stream: stream}
 	var answer model.Answer
 	var failure, missing error

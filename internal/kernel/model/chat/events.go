@@ -86,6 +86,8 @@ func (e *events) line(line []byte) error {
 		return err
 	case string(field) == "event":
 		e.name = string(value)
+	case string(field) == "error": // llama.cpp of 2025
+		return e.each(Event{Name: "error", Data: value})
 	case string(field) == "data":
 		if len(e.data) > 0 {
 			e.data = append(e.data, '\n')

@@ -12,9 +12,9 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// History returns the messages of a request as every server takes them, whoever wrote them: another model,
-// another server, or this one in a way that it refuses. It is made anew for each request, so nothing that a
-// model has answered can spoil a conversation.
+// History returns the messages of a request as every server takes them, also where another model or
+// another server wrote them, or this one in a way that it refuses. It is made for each request again, so
+// nothing that a model has answered can spoil a conversation.
 //
 // Calls have ids of ours, in the narrowest alphabet and length that a server wants (Mistral: nine letters
 // and digits). Each is answered once, right after it; a result without its call is left out. A call of what
@@ -64,6 +64,9 @@ func (h *history) assistant(m model.Message, results []model.Message) {
 		for i, r := range results {
 			if r.CallID == call.ID && !taken[i] {
 				taken[i], result = true, r.Text
+				if strings.TrimSpace(result) == "" {
+					result = "null"
+				}
 				break
 			}
 		}
@@ -132,7 +135,7 @@ func loneSurrogate(raw []byte) bool {
 	return bytes.Contains(raw, []byte(`\ud`)) || bytes.Contains(raw, []byte(`\uD`)) || !utf8.Valid(raw)
 }
 
-// again returns JSON written anew, with its numbers as they are.
+// again returns JSON written again, with its numbers as they are.
 func again(raw json.RawMessage) json.RawMessage {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))

@@ -103,6 +103,10 @@ func TestHistoryIsMadeForItsReceiver(t *testing.T) {
 			[]model.Message{user(" \n"), called(""), user("a"), called(" "), called(" said \n"), user("b")},
 			[]model.Message{user("a"), called("said"), user("b")},
 		},
+		"an empty result": {
+			[]model.Message{user("a"), called("", call("c", order, `{}`)), brought("c", " ")},
+			[]model.Message{user("a"), called("", call("call00001", wire, `{}`)), brought("call00001", "null")},
+		},
 		"an answer first": {[]model.Message{called("said"), user("b")}, []model.Message{user(goesOn), called("said"), user("b")}},
 		"nothing":         {nil, []model.Message{user(goesOn)}},
 	} {
