@@ -147,8 +147,6 @@ type Usage struct {
 	Estimate bool `json:"estimated,omitempty"`
 }
 
-// bytesOfToken is how many bytes of text an estimate takes for one token.
-const bytesOfToken = 4
 
 // Estimated returns the usage with estimates for what a server has not reported. wrote is how many bytes
 // the model has written.
@@ -162,7 +160,9 @@ func (u Usage) Estimated(req Request, wrote int) Usage {
 	return u
 }
 
-func tokensOf(bytes int) int64 { return int64(bytes+bytesOfToken-1) / bytesOfToken }
+// tokensOf returns about how many tokens so many bytes are: two for seven. Vendors say 3.5 to 4 characters
+// of English for a token; a budget counts the more.
+func tokensOf(bytes int) int64 { return int64(2*bytes+6) / 7 }
 
 // Total returns the tokens that count.
 func (u Usage) Total() int64 { return u.In + u.Out }

@@ -81,13 +81,13 @@ func TestThoughtsAreNoPartOfAnAnswer(t *testing.T) {
 
 func TestUsageThatIsNotReportedIsEstimated(t *testing.T) {
 	t.Parallel()
-	req := model.Request{Messages: []model.Message{user("12345678")}} // 2 tokens
+	req := model.Request{Messages: []model.Message{user("12345678")}} // 3 tokens
 	for name, c := range map[string]struct{ reported, want model.Usage }{
 		"all reported":  {model.Usage{In: 9, Cached: 8, Out: 7}, model.Usage{In: 9, Cached: 8, Out: 7}},
-		"nothing":       {model.Usage{}, model.Usage{In: 2, Out: 5, Estimate: true}},
-		"below zero":    {model.Usage{In: -3, Cached: -2, Out: -1}, model.Usage{In: 2, Out: 5, Estimate: true}},
-		"only the text": {model.Usage{In: 9}, model.Usage{In: 9, Out: 5, Estimate: true}},
-		"only the rest": {model.Usage{Out: 9}, model.Usage{In: 2, Out: 9, Estimate: true}},
+		"nothing":       {model.Usage{}, model.Usage{In: 3, Out: 6, Estimate: true}},
+		"below zero":    {model.Usage{In: -3, Cached: -2, Out: -1}, model.Usage{In: 3, Out: 6, Estimate: true}},
+		"only the text": {model.Usage{In: 9}, model.Usage{In: 9, Out: 6, Estimate: true}},
+		"only the rest": {model.Usage{Out: 9}, model.Usage{In: 3, Out: 9, Estimate: true}},
 	} {
 		p := chat.NewPieces(nil)
 		p.Usage = c.reported
@@ -96,5 +96,5 @@ func TestUsageThatIsNotReportedIsEstimated(t *testing.T) {
 		require.Equal(t, c.want, p.Response(req, chat.Tools{}).Usage, name)
 	}
 	silent := chat.NewPieces(nil)
-	require.Equal(t, model.Usage{In: 2, Estimate: true}, silent.Response(req, chat.Tools{}).Usage, "nothing was written")
+	require.Equal(t, model.Usage{In: 3, Estimate: true}, silent.Response(req, chat.Tools{}).Usage, "nothing was written")
 }
