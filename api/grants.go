@@ -21,6 +21,7 @@ type grantView struct {
 	APIKeyID   *uuid.UUID             `json:"api_key_id"`
 	AgentID    *string                `json:"agent_id"`
 	CustomerID *string                `json:"customer_id"`
+	MapID      *uuid.UUID             `json:"map_id"`
 	Reason     string                 `json:"reason"`
 	CreatedBy  string                 `json:"created_by"`
 	CreatedAt  time.Time              `json:"created_at"`
@@ -29,6 +30,7 @@ type grantView struct {
 	Uses       int32                  `json:"uses"`
 	RevokedAt  *time.Time             `json:"revoked_at"`
 	RevokedBy  *string                `json:"revoked_by"`
+	Warnings   []desk.GrantWarning    `json:"warnings"`
 
 	repeatMark
 }
@@ -36,8 +38,8 @@ type grantView struct {
 func (s *Server) viewGrant(g desk.Grant) grantView {
 	return grantView{
 		ID: g.ID, Status: g.Status(s.deps.Now()), Verb: g.Verb.String(), Provider: g.Verb.Provider, Conditions: wire.Array(g.Conditions),
-		APIKeyID: g.KeyID, AgentID: g.AgentID, CustomerID: g.CustomerID, Reason: g.Reason, CreatedBy: *byUser(&g.CreatedBy), CreatedAt: g.CreatedAt,
-		ExpiresAt: g.ExpiresAt, MaxUses: g.MaxUses, Uses: g.Uses, RevokedAt: g.RevokedAt, RevokedBy: byUser(g.RevokedBy),
+		APIKeyID: g.KeyID, AgentID: g.AgentID, CustomerID: g.CustomerID, MapID: g.MapID, Reason: g.Reason, CreatedBy: *byUser(&g.CreatedBy), CreatedAt: g.CreatedAt,
+		ExpiresAt: g.ExpiresAt, MaxUses: g.MaxUses, Uses: g.Uses, RevokedAt: g.RevokedAt, RevokedBy: byUser(g.RevokedBy), Warnings: wire.Array(g.Warnings()),
 	}
 }
 
@@ -47,6 +49,7 @@ type grantBody struct {
 	APIKeyID   *string         `json:"api_key_id"`
 	AgentID    *string         `json:"agent_id"`
 	CustomerID *string         `json:"customer_id"`
+	MapID      *string         `json:"map_id"`
 	ExpiresAt  *string         `json:"expires_at"`
 	MaxUses    *int32          `json:"max_uses"`
 	Reason     *string         `json:"reason"`
@@ -70,6 +73,13 @@ func (b grantBody) grant() (desk.NewGrant, error) {
 			v.Add("/api_key_id", "format", "api_key_id is the id of an API key.")
 		}
 		g.KeyID = &id
+	}
+	if b.MapID != nil {
+		id, err := uuid.Parse(*b.MapID)
+		if err != nil {
+			v.Add("/map_id", "format", "map_id is the id of a Map.")
+		}
+		g.MapID = &id
 	}
 	if b.MaxUses == nil {
 		v.Add("/max_uses", "required", "max_uses is required: it is how many calls the grant lets through.")

@@ -1,6 +1,6 @@
 -- name: InsertGrant :one
-INSERT INTO grants (id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, expires_at, max_uses)
-VALUES (@id, @tenant_id, @provider, @verb, @conditions, sqlc.narg('key_id'), sqlc.narg('agent_id'), sqlc.narg('customer_id'),
+INSERT INTO grants (id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, map_id, reason, created_by, expires_at, max_uses)
+VALUES (@id, @tenant_id, @provider, @verb, @conditions, sqlc.narg('key_id'), sqlc.narg('agent_id'), sqlc.narg('customer_id'), sqlc.narg('map_id'),
         @reason, @created_by, @expires_at, @max_uses)
 RETURNING *;
 
@@ -34,13 +34,14 @@ RETURNING *;
 -- name: UsableGrants :many
 -- The standing approvals that a call of the verb by the caller could use, with the present
 -- roles of their givers. A grant of a removed user counts as none. The grant that ends first
--- comes first. The quota of grants and the size of their conditions bound what is read.
+-- comes first. The quota of grants and the size of their conditions bound what is read. A grant without
+-- a Map is for no calls of Maps, one with a Map for no others.
 SELECT g.*, u.role FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = @tenant_id AND g.provider = @provider AND g.verb = @verb
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
    AND (g.key_id IS NULL OR g.key_id = sqlc.narg('key_id')) AND (g.agent_id IS NULL OR g.agent_id = sqlc.narg('agent_id'))
-   AND (g.customer_id IS NULL OR g.customer_id = ANY (@customer_names::text[]))
+   AND (g.customer_id IS NULL OR g.customer_id = ANY (@customer_names::text[])) AND g.map_id IS NOT DISTINCT FROM sqlc.narg('map_id')::uuid
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id;
 

@@ -190,32 +190,33 @@ const askedAbove = 10_000
 const grantDays = 90
 
 // makeMap makes the demo Map unless it is there, and what opens its refunds: a policy by which people
-// approve large ones, and a grant that approves them in advance, because the Map asks itself.
-// Smaller refunds stay blocked.
+// approve large ones, and a grant that approves those of the Map in advance, because the Map asks itself.
+// Smaller refunds stay blocked. The tenant has one user, who publishes the Map and gives the grant: hence
+// self_approval.
 func (c *client) makeMap(ctx context.Context, t *tenant) error {
 	if t.MapID != "" {
 		return nil
 	}
 	verb := shopProvider + ":create_refund"
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := c.post(ctx, "/v1/maps?publish=true", json.RawMessage(sandbox.RefundMap()), &made); err != nil {
+		return err
+	}
 	large := []any{map[string]any{"field": "args.amount", "operator": "greater", "value": askedAbove}}
 	err := c.post(ctx, "/v1/policies", map[string]any{
 		"name": "Large refunds are approved", "verbMatchers": []any{map[string]any{"type": "verb", "value": verb}},
-		"conditions": large, "action": map[string]any{"type": "require_approval"},
+		"conditions": large, "action": map[string]any{"type": "require_approval"}, "approval": map[string]any{"self_approval": true},
 	}, nil)
 	if err != nil {
 		return err
 	}
 	err = c.post(ctx, "/v1/grants", map[string]any{
-		"verb": verb, "conditions": append(large, map[string]any{"field": "agent_id", "operator": "not_exists"}), "max_uses": 1000, "expires_at": time.Now().AddDate(0, 0, grantDays).Add(-time.Hour).UTC().Format(time.RFC3339),
+		"verb": verb, "map_id": made.ID, "conditions": large, "max_uses": 1000, "expires_at": time.Now().AddDate(0, 0, grantDays).Add(-time.Hour).UTC().Format(time.RFC3339),
 		"reason": "The demo Map asks a person before it refunds.",
 	}, nil)
 	if err != nil {
-		return err
-	}
-	var made struct {
-		ID string `json:"id"`
-	}
-	if err := c.post(ctx, "/v1/maps?publish=true", json.RawMessage(sandbox.RefundMap()), &made); err != nil {
 		return err
 	}
 	t.MapID = made.ID

@@ -41,7 +41,7 @@ func (q *Queries) EraseGrants(ctx context.Context, db DBTX, arg EraseGrantsParam
 }
 
 const GetGrant = `-- name: GetGrant :one
-SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by FROM grants WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by, map_id FROM grants WHERE tenant_id = $1 AND id = $2
 `
 
 type GetGrantParams struct {
@@ -69,15 +69,16 @@ func (q *Queries) GetGrant(ctx context.Context, db DBTX, arg GetGrantParams) (Gr
 		&i.Uses,
 		&i.RevokedAt,
 		&i.RevokedBy,
+		&i.MapID,
 	)
 	return i, err
 }
 
 const InsertGrant = `-- name: InsertGrant :one
-INSERT INTO grants (id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, expires_at, max_uses)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-        $9, $10, $11, $12)
-RETURNING id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by
+INSERT INTO grants (id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, map_id, reason, created_by, expires_at, max_uses)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+        $10, $11, $12, $13)
+RETURNING id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by, map_id
 `
 
 type InsertGrantParams struct {
@@ -89,6 +90,7 @@ type InsertGrantParams struct {
 	KeyID      *uuid.UUID
 	AgentID    *string
 	CustomerID *string
+	MapID      *uuid.UUID
 	Reason     string
 	CreatedBy  uuid.UUID
 	ExpiresAt  time.Time
@@ -105,6 +107,7 @@ func (q *Queries) InsertGrant(ctx context.Context, db DBTX, arg InsertGrantParam
 		arg.KeyID,
 		arg.AgentID,
 		arg.CustomerID,
+		arg.MapID,
 		arg.Reason,
 		arg.CreatedBy,
 		arg.ExpiresAt,
@@ -128,6 +131,7 @@ func (q *Queries) InsertGrant(ctx context.Context, db DBTX, arg InsertGrantParam
 		&i.Uses,
 		&i.RevokedAt,
 		&i.RevokedBy,
+		&i.MapID,
 	)
 	return i, err
 }
@@ -149,7 +153,7 @@ func (q *Queries) KeyActive(ctx context.Context, db DBTX, arg KeyActiveParams) (
 }
 
 const ListGrants = `-- name: ListGrants :many
-SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by FROM grants
+SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by, map_id FROM grants
  WHERE tenant_id = $1
    AND ($2::uuid IS NULL OR id < $2)
    AND ($3::text IS NULL OR provider = $3)
@@ -204,6 +208,7 @@ func (q *Queries) ListGrants(ctx context.Context, db DBTX, arg ListGrantsParams)
 			&i.Uses,
 			&i.RevokedAt,
 			&i.RevokedBy,
+			&i.MapID,
 		); err != nil {
 			return nil, err
 		}
@@ -216,7 +221,7 @@ func (q *Queries) ListGrants(ctx context.Context, db DBTX, arg ListGrantsParams)
 }
 
 const LockGrant = `-- name: LockGrant :one
-SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by FROM grants WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by, map_id FROM grants WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockGrantParams struct {
@@ -244,6 +249,7 @@ func (q *Queries) LockGrant(ctx context.Context, db DBTX, arg LockGrantParams) (
 		&i.Uses,
 		&i.RevokedAt,
 		&i.RevokedBy,
+		&i.MapID,
 	)
 	return i, err
 }
@@ -251,7 +257,7 @@ func (q *Queries) LockGrant(ctx context.Context, db DBTX, arg LockGrantParams) (
 const NarrowGrant = `-- name: NarrowGrant :one
 UPDATE grants SET expires_at = $1, max_uses = $2
  WHERE tenant_id = $3 AND id = $4
-RETURNING id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by
+RETURNING id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by, map_id
 `
 
 type NarrowGrantParams struct {
@@ -286,6 +292,7 @@ func (q *Queries) NarrowGrant(ctx context.Context, db DBTX, arg NarrowGrantParam
 		&i.Uses,
 		&i.RevokedAt,
 		&i.RevokedBy,
+		&i.MapID,
 	)
 	return i, err
 }
@@ -293,7 +300,7 @@ func (q *Queries) NarrowGrant(ctx context.Context, db DBTX, arg NarrowGrantParam
 const RevokeGrant = `-- name: RevokeGrant :many
 UPDATE grants SET revoked_at = now(), revoked_by = $1
  WHERE tenant_id = $2 AND id = $3 AND revoked_at IS NULL
-RETURNING id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by
+RETURNING id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by, map_id
 `
 
 type RevokeGrantParams struct {
@@ -328,6 +335,7 @@ func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParam
 			&i.Uses,
 			&i.RevokedAt,
 			&i.RevokedBy,
+			&i.MapID,
 		); err != nil {
 			return nil, err
 		}
@@ -340,7 +348,7 @@ func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParam
 }
 
 const TakenGrant = `-- name: TakenGrant :many
-SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, u.role FROM grants g
+SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, g.map_id, u.role FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = $1 AND g.id = $2 AND g.revoked_at IS NULL AND g.expires_at > now()
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
@@ -368,6 +376,7 @@ type TakenGrantRow struct {
 	Uses       int32
 	RevokedAt  *time.Time
 	RevokedBy  *uuid.UUID
+	MapID      *uuid.UUID
 	Role       string
 }
 
@@ -398,6 +407,7 @@ func (q *Queries) TakenGrant(ctx context.Context, db DBTX, arg TakenGrantParams)
 			&i.Uses,
 			&i.RevokedAt,
 			&i.RevokedBy,
+			&i.MapID,
 			&i.Role,
 		); err != nil {
 			return nil, err
@@ -411,12 +421,12 @@ func (q *Queries) TakenGrant(ctx context.Context, db DBTX, arg TakenGrantParams)
 }
 
 const UsableGrants = `-- name: UsableGrants :many
-SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, u.role FROM grants g
+SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, g.map_id, u.role FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = $1 AND g.provider = $2 AND g.verb = $3
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
    AND (g.key_id IS NULL OR g.key_id = $4) AND (g.agent_id IS NULL OR g.agent_id = $5)
-   AND (g.customer_id IS NULL OR g.customer_id = ANY ($6::text[]))
+   AND (g.customer_id IS NULL OR g.customer_id = ANY ($6::text[])) AND g.map_id IS NOT DISTINCT FROM $7::uuid
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id
 `
@@ -428,6 +438,7 @@ type UsableGrantsParams struct {
 	KeyID         *uuid.UUID
 	AgentID       *string
 	CustomerNames []string
+	MapID         *uuid.UUID
 }
 
 type UsableGrantsRow struct {
@@ -447,12 +458,14 @@ type UsableGrantsRow struct {
 	Uses       int32
 	RevokedAt  *time.Time
 	RevokedBy  *uuid.UUID
+	MapID      *uuid.UUID
 	Role       string
 }
 
 // The standing approvals that a call of the verb by the caller could use, with the present
 // roles of their givers. A grant of a removed user counts as none. The grant that ends first
-// comes first. The quota of grants and the size of their conditions bound what is read.
+// comes first. The quota of grants and the size of their conditions bound what is read. A grant without
+// a Map is for no calls of Maps, one with a Map for no others.
 func (q *Queries) UsableGrants(ctx context.Context, db DBTX, arg UsableGrantsParams) ([]UsableGrantsRow, error) {
 	rows, err := db.Query(ctx, UsableGrants,
 		arg.TenantID,
@@ -461,6 +474,7 @@ func (q *Queries) UsableGrants(ctx context.Context, db DBTX, arg UsableGrantsPar
 		arg.KeyID,
 		arg.AgentID,
 		arg.CustomerNames,
+		arg.MapID,
 	)
 	if err != nil {
 		return nil, err
@@ -486,6 +500,7 @@ func (q *Queries) UsableGrants(ctx context.Context, db DBTX, arg UsableGrantsPar
 			&i.Uses,
 			&i.RevokedAt,
 			&i.RevokedBy,
+			&i.MapID,
 			&i.Role,
 		); err != nil {
 			return nil, err

@@ -414,6 +414,7 @@ type Grant struct {
 	Uses       int32
 	RevokedAt  *time.Time
 	RevokedBy  *uuid.UUID
+	MapID      *uuid.UUID
 }
 
 type Heartbeat struct {

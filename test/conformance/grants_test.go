@@ -23,7 +23,7 @@ func (j *journey) grants() {
 	// One that will be over and one that is narrow, neither for the calls below.
 	brief := give(object{"verb": "gated:list", "expires_at": in(5 * time.Second)})
 	narrow := give(object{
-		"api_key_id": j.keyID, "agent_id": "a", "customer_id": "c", "max_uses": 100000,
+		"api_key_id": j.keyID, "customer_id": "c", "max_uses": 100000,
 		"conditions": []object{condition("args.amount", "less", 1000), {"field": "args.note", "operator": "exists"}},
 	})
 	for _, more := range []object{
@@ -34,6 +34,10 @@ func (j *journey) grants() {
 		{"expires_at": in(-time.Hour)},
 		{"api_key_id": nobodys},
 		{"api_key_id": "none"},
+		{"agent_id": "a"},
+		{"agent_id": nobodys},
+		{"map_id": "none"},
+		{"map_id": nobodys},
 		{"conditions": []object{condition("args.amount", "bigger", 1)}},
 		{"until": in(time.Hour)},
 	} {

@@ -200,3 +200,59 @@ func TestGrantByIneligibleUserIsRefused(t *testing.T) {
 	}
 	w.hold(highWrite, m{"id": "x"}, "")
 }
+
+// A grant for an agent or for a Map is not got by a word of the caller, and a grant without a Map is not
+// for the calls of Maps.
+func TestGrantForAnAgentOrAMapIsNotGotByAWord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.gate(highWrite)
+	var agent, ofMap, other struct{ ID string }
+	w.User.Do(http.MethodPost, "/v1/agents", m{"name": "Trusted"}).Data(t, &agent)
+	pay := func(name string) m {
+		return m{"schema_version": "1", "name": name, "steps": []m{{"id": "pay", "type": "verb", "verb": highWrite, "args": m{"id": "${trigger_data.id}"}}}}
+	}
+	author, _ := w.member("admin") // who publishes a Map gives no grant for its calls
+	author.Do(http.MethodPost, "/v1/maps?publish=true", pay("Pay")).Data(t, &ofMap)
+	author.Do(http.MethodPost, "/v1/maps?publish=true", pay("Pay too")).Data(t, &other)
+	trigger := func(id, ref string) string {
+		a := w.Runtime.Do(http.MethodPost, "/v1/maps/"+id+"/trigger", m{"payload": m{"id": ref}, "metadata": m{"map_id": ofMap.ID}}, "Prefer: wait=20")
+		var e struct{ Status string }
+		a.Data(t, &e)
+		return e.Status
+	}
+
+	refused(t, w.User.Do(http.MethodPost, "/v1/grants", grantOf(m{"agent_id": "a"})), http.StatusBadRequest, "VALIDATION_ERROR")
+	forAgent := w.grant(m{"agent_id": agent.ID})
+	a := w.send(m{"verb": highWrite, "args": m{"id": "spoof"}, "metadata": m{"agent_id": agent.ID, "agent": m{"id": agent.ID}}})
+	require.Equal(t, http.StatusForbidden, a.Status, "%s", a.Body)
+	require.Equal(t, http.StatusOK, w.User.Do(http.MethodDelete, "/v1/grants/"+forAgent, nil).Status)
+
+	plain := w.grant(nil)
+	require.Equal(t, "pending_approval", trigger(ofMap.ID, "plain"))
+	require.Equal(t, http.StatusOK, w.User.Do(http.MethodDelete, "/v1/grants/"+plain, nil).Status)
+
+	w.grant(m{"map_id": ofMap.ID})
+	a = w.send(m{"verb": highWrite, "args": m{"id": "direct"}, "metadata": m{"map_id": ofMap.ID}})
+	require.Equal(t, http.StatusForbidden, a.Status, "%s", a.Body)
+	require.Equal(t, "pending_approval", trigger(other.ID, "other"))
+	require.Zero(t, w.bank.effects())
+	require.Equal(t, "completed", trigger(ofMap.ID, "yes"))
+	require.Equal(t, 1, w.bank.effects())
+}
+
+// agent.id is an agent of the tenant's own, and null over HTTP, whatever the caller writes.
+func TestPolicyOnAnAgentIsNotGotAroundByAWord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	trusted := id()
+	w.policy(with(rule("only one", "block", lowWrite), m{"conditions": []m{{"not": m{"field": "agent.id", "operator": "equals", "value": trusted}}}}))
+	a := w.send(m{"verb": lowWrite, "args": m{"id": "x"}, "metadata": m{"agent_id": trusted, "agent": m{"id": trusted}}})
+	require.Equal(t, http.StatusForbidden, a.Status, "%s", a.Body)
+	require.Zero(t, w.bank.effects())
+
+	var made struct{ Warnings []struct{ Code string } }
+	w.User.Do(http.MethodPost, "/v1/policies", with(rule("by a word", "block", lowWrite), m{"conditions": []m{{"field": "agent_id", "operator": "not_equals", "value": trusted}}})).Data(t, &made)
+	require.Len(t, made.Warnings, 1)
+	require.Equal(t, "loosens_by_callers_word", made.Warnings[0].Code)
+}

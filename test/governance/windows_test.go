@@ -238,8 +238,9 @@ func TestSimulationOfALimitCountsRecordedCalls(t *testing.T) {
 	var made struct{ Warnings []struct{ Code string } }
 	limit["conditions"] = []m{windowOf(with(perCustomer, m{"sum": "args.price"}), "greater", 5000)}
 	w.User.Do(http.MethodPost, "/v1/policies", limit).Data(t, &made)
-	require.Len(t, made.Warnings, 1)
-	require.Equal(t, "window_unreachable", made.Warnings[0].Code)
+	require.Len(t, made.Warnings, 2)
+	require.Equal(t, "loosens_by_callers_word", made.Warnings[0].Code, "a caller chooses the customer")
+	require.Equal(t, "window_unreachable", made.Warnings[1].Code)
 }
 
 // A limit in shadow mode stops nothing. It says of each call what it would have done, and its coverage

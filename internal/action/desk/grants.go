@@ -29,16 +29,19 @@ type Grant struct {
 	Verb       verb.Name
 	Conditions []governance.Condition
 	KeyID      *uuid.UUID // nil: of any key
+	// AgentID is an agent of the tenant's: what callers say of themselves is not compared.
 	AgentID    *string
 	CustomerID *string
-	Reason     string
-	CreatedBy  uuid.UUID
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
-	MaxUses    int32
-	Uses       int32
-	RevokedAt  *time.Time
-	RevokedBy  *uuid.UUID
+	// MapID is the Map whose calls it is for; nil: for no calls of Maps.
+	MapID     *uuid.UUID
+	Reason    string
+	CreatedBy uuid.UUID
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	MaxUses   int32
+	Uses      int32
+	RevokedAt *time.Time
+	RevokedBy *uuid.UUID
 }
 
 // Status returns "active", or why the grant is not active.
@@ -53,6 +56,24 @@ func (g Grant) Status(now time.Time) string {
 	default:
 		return "active"
 	}
+}
+
+// GrantWarning says by which word a caller gets the grant.
+type GrantWarning struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Warnings name what the grant depends on that the caller writes. A grant only opens, so each of these
+// loosens.
+func (g Grant) Warnings() (list []GrantWarning) {
+	if g.CustomerID != nil {
+		list = append(list, GrantWarning{governance.LoosensByCallersWord, "customer_id is what the caller writes: each caller who names this customer gets the grant. Name the key in api_key_id, too."})
+	}
+	for _, w := range governance.CallersWords(governance.ActionAllow, g.Conditions) {
+		list = append(list, GrantWarning{governance.LoosensByCallersWord, w.Message()})
+	}
+	return list
 }
 
 // Limits of a grant.
@@ -71,6 +92,7 @@ type NewGrant struct {
 	KeyID      *uuid.UUID
 	AgentID    *string
 	CustomerID *string
+	MapID      *uuid.UUID
 	Reason     string
 	ExpiresAt  time.Time
 	MaxUses    int32
@@ -115,13 +137,13 @@ func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (G
 			}
 			return err
 		}
-		if err := s.checkKey(ctx, tx, who.TenantID, in.KeyID); err != nil {
+		if err := s.checkNamed(ctx, tx, who.TenantID, in); err != nil {
 			return err
 		}
 		var err error
 		row, err = s.q.InsertGrant(ctx, tx, dbsqlc.InsertGrantParams{
 			ID: id, TenantID: who.TenantID, Provider: name.Provider, Verb: name.Verb, Conditions: conditions,
-			KeyID: in.KeyID, AgentID: in.AgentID, CustomerID: in.CustomerID, Reason: redact.Text(in.Reason), CreatedBy: who.ID,
+			KeyID: in.KeyID, AgentID: in.AgentID, CustomerID: in.CustomerID, MapID: in.MapID, Reason: redact.Text(in.Reason), CreatedBy: who.ID,
 			ExpiresAt: in.ExpiresAt, MaxUses: in.MaxUses,
 		})
 		if err != nil {
@@ -138,16 +160,41 @@ func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (G
 	return grantOf(row)
 }
 
-// checkKey refuses a grant for a key that is not an active key of the tenant.
-func (s *Desk) checkKey(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, id *uuid.UUID) error {
-	if id == nil {
+// checkNamed refuses a grant for a key that is not an active key of the tenant, and for a Map or an
+// agent that the tenant does not have.
+func (s *Desk) checkNamed(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, in NewGrant) error {
+	if in.KeyID != nil {
+		active, err := s.q.KeyActive(ctx, tx, dbsqlc.KeyActiveParams{TenantID: tenant, KeyID: *in.KeyID})
+		if err != nil {
+			return err
+		}
+		if !active {
+			return fault.Invalid("/api_key_id", "reference", "api_key_id must be the id of an active API key.")
+		}
+	}
+	if in.MapID != nil {
+		known, err := s.q.KnownMaps(ctx, tx, dbsqlc.KnownMapsParams{TenantID: tenant, Ids: []uuid.UUID{*in.MapID}})
+		if err != nil {
+			return err
+		}
+		if len(known) == 0 {
+			return fault.Invalid("/map_id", "reference", "map_id must be the id of a Map of yours.")
+		}
+	}
+	if in.AgentID == nil {
 		return nil
 	}
-	active, err := s.q.KeyActive(ctx, tx, dbsqlc.KeyActiveParams{TenantID: tenant, KeyID: *id})
-	if err == nil && !active {
-		return fault.Invalid("/api_key_id", "reference", "api_key_id must be the id of an active API key.")
+	id, err := uuid.Parse(*in.AgentID)
+	if err == nil {
+		_, err = s.q.GetAgent(ctx, tx, dbsqlc.GetAgentParams{TenantID: tenant, ID: id})
+		if err != nil && !db.IsNoRows(err) {
+			return err
+		}
 	}
-	return err
+	if err != nil {
+		return fault.Invalid("/agent_id", "reference", "agent_id must be the id of an agent of yours. For software that names itself in metadata.agent_id, name its key in api_key_id.")
+	}
+	return nil
 }
 
 func (in NewGrant) check(now time.Time) error {
@@ -177,7 +224,7 @@ func grantRecord(who actor.Actor, action audit.Action, g dbsqlc.Grant) audit.Rec
 	// The texts and the conditions are recorded as the giver wrote them, like a policy's.
 	rec.Details, _ = json.Marshal(map[string]any{ //nolint:errchkjson // plain values and JSON that was stored
 		"conditions": json.RawMessage(g.Conditions), "expires_at": g.ExpiresAt.UTC(), "max_uses": g.MaxUses, "uses": g.Uses,
-		"api_key_id": g.KeyID, "agent_id": g.AgentID, "customer_id": g.CustomerID, "reason": g.Reason,
+		"api_key_id": g.KeyID, "agent_id": g.AgentID, "customer_id": g.CustomerID, "map_id": g.MapID, "reason": g.Reason,
 	})
 	return rec
 }
@@ -337,7 +384,7 @@ func (s *Desk) RevokeGrant(ctx context.Context, who actor.Actor, id uuid.UUID, e
 
 func grantOf(r dbsqlc.Grant) (Grant, error) {
 	g := Grant{
-		ID: r.ID, Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, KeyID: r.KeyID, AgentID: r.AgentID, CustomerID: r.CustomerID,
+		ID: r.ID, Verb: verb.Name{Provider: r.Provider, Verb: r.Verb}, KeyID: r.KeyID, AgentID: r.AgentID, CustomerID: r.CustomerID, MapID: r.MapID,
 		Reason: r.Reason, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), MaxUses: r.MaxUses,
 		Uses: r.Uses, RevokedAt: db.UTC(r.RevokedAt), RevokedBy: r.RevokedBy,
 	}

@@ -38,6 +38,8 @@ const (
 	// HighRiskStaysClosed: only require_approval opens a high-risk verb.
 	HighRiskStaysClosed WarningCode = "high_risk_stays_closed"
 	TooFewApprovers     WarningCode = "too_few_approvers"
+	// LoosensByCallersWord: a caller who writes another word gets past the policy, or is let through by it.
+	LoosensByCallersWord WarningCode = governance.LoosensByCallersWord
 	// Of look-ups: each leaves the policy in doubt, or does nothing.
 	LookupUnknownVerb  WarningCode = "lookup_unknown_verb"
 	LookupNotRead      WarningCode = "lookup_not_read"
@@ -69,6 +71,9 @@ func (s *Service) warnings(ctx context.Context, tenant uuid.UUID, p Policy) ([]W
 	l := look{s: s, tenant: tenant, p: p, reach: reachOf(p.Policy), list: []Warning{}}
 	for _, c := range governance.Contradictions(p.Conditions) {
 		l.warn(Contradiction, "%s.", strings.ToUpper(c[:1])+c[1:])
+	}
+	for _, w := range governance.CallersWords(p.Action, p.Conditions) {
+		l.warn(LoosensByCallersWord, "%s", w.Message())
 	}
 	for _, step := range []func(context.Context) error{l.approvers, l.unknownNames, l.lookups, l.verbs, l.windows, l.duplicates} {
 		err := step(ctx)

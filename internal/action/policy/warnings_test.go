@@ -32,7 +32,7 @@ func TestWarnings(t *testing.T) {
 	window := func(w governance.Window) policy.Draft {
 		return policy.Draft{Matchers: refund, Conditions: []governance.Condition{{Not: &governance.Condition{Window: &w, Operator: governance.OpLess, Value: json.RawMessage("7")}}}, Action: "block"}
 	}
-	bySession := governance.Window{By: "session.id", Per: "1h", Count: true}
+	bySession := governance.Window{By: "key.id", Per: "1h", Count: true}
 	unreachable := []policy.WarningCode{policy.WindowUnreachable}
 	tests := map[string]struct {
 		draft policy.Draft
@@ -65,6 +65,7 @@ func TestWarnings(t *testing.T) {
 		"argument of one verb of many": {policy.Draft{Matchers: verbs("shop:*"), Conditions: []governance.Condition{when("args.resolution", governance.OpExists, "")}, Action: "block"}, nil},
 		"argument of another type":     {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("args.amount", governance.OpEquals, `"100"`)}, Action: "block"}, []policy.WarningCode{policy.UnknownArgument}},
 		"field that is no argument":    {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("agent_id", governance.OpExists, "")}, Action: "block"}, nil},
+		"field that opens by a word":   {policy.Draft{Matchers: refund, Conditions: []governance.Condition{when("agent_id", governance.OpNotExists, "")}, Action: "block"}, []policy.WarningCode{policy.LoosensByCallersWord}},
 		"provider and operation":       {policy.Draft{Matchers: []governance.Matcher{{Provider: "shop", Operation: "write"}}, Action: "block"}, nil},
 		"fields that no verb has together": {
 			policy.Draft{Matchers: append([]governance.Matcher{{Verb: "shop:list_*", Operation: "write"}}, refund...), Action: "block"},
@@ -97,13 +98,13 @@ func TestWarnings(t *testing.T) {
 		},
 		"window that counts":                    {window(governance.Window{By: "args.order_id", Per: "1h", Sum: "args.amount"}), nil},
 		"window by no argument of these verbs":  {window(governance.Window{By: "args.order", Per: "1h", Count: true}), unreachable},
-		"window of no argument of these verbs":  {window(governance.Window{By: "customer_id", Per: "1h", Sum: "args.price"}), unreachable},
-		"window of a text":                      {window(governance.Window{By: "customer_id", Per: "1h", Sum: "args.reason"}), unreachable},
+		"window of no argument of these verbs":  {window(governance.Window{By: "key.id", Per: "1h", Sum: "args.price"}), unreachable},
+		"window of a text":                      {window(governance.Window{By: "key.id", Per: "1h", Sum: "args.reason"}), unreachable},
 		"window of other verbs":                 {window(governance.Window{By: "args.order_id", Per: "1h", Count: true, Matching: governance.MatchingAny(verbs("shop:get_order")...)}), nil},
-		"window of all verbs":                   {window(governance.Window{By: "customer_id", Per: "1h", Count: true, Matching: governance.MatchingAny()}), nil},
-		"window of no verb":                     {window(governance.Window{By: "customer_id", Per: "1h", Count: true, Matching: governance.MatchingAny(verbs("shop:get_orderz")...)}), unreachable},
-		"window of verbs and an exception":      {window(governance.Window{By: "customer_id", Per: "1h", Count: true, Matching: &governance.Matching{Narrowing: governance.Narrowing{All: verbs("shop:*"), Except: verbs("shop:get_*")}}}), nil},
-		"window of nothing but exceptions":      {window(governance.Window{By: "customer_id", Per: "1h", Count: true, Matching: &governance.Matching{Narrowing: governance.Narrowing{All: verbs("shop:get_order"), Except: verbs("shop:get_*")}}}), unreachable},
+		"window of all verbs":                   {window(governance.Window{By: "key.id", Per: "1h", Count: true, Matching: governance.MatchingAny()}), nil},
+		"window of no verb":                     {window(governance.Window{By: "key.id", Per: "1h", Count: true, Matching: governance.MatchingAny(verbs("shop:get_orderz")...)}), unreachable},
+		"window of verbs and an exception":      {window(governance.Window{By: "key.id", Per: "1h", Count: true, Matching: &governance.Matching{Narrowing: governance.Narrowing{All: verbs("shop:*"), Except: verbs("shop:get_*")}}}), nil},
+		"window of nothing but exceptions":      {window(governance.Window{By: "key.id", Per: "1h", Count: true, Matching: &governance.Matching{Narrowing: governance.Narrowing{All: verbs("shop:get_order"), Except: verbs("shop:get_*")}}}), unreachable},
 		"window of other verbs without the by":  {window(governance.Window{By: "args.order_id", Per: "1h", Count: true, Matching: governance.MatchingAny(verbs("shop:list_orders")...)}), unreachable},
 		"window of other verbs without the sum": {window(governance.Window{By: "args.order_id", Per: "1h", Sum: "args.amount", Matching: governance.MatchingAny(verbs("shop:get_order")...)}), unreachable},
 		"window by an argument of the others":   {window(governance.Window{By: "args.resolution", Per: "1h", Count: true, Matching: governance.MatchingAny(verbs("shop:*")...)}), unreachable},

@@ -29,7 +29,8 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 	}
 	about := r.about()
 	grants, err := dbsqlc.New().UsableGrants(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.UsableGrantsParams{
-		TenantID: r.TenantID, Provider: r.Verb.Provider, Verb: r.Verb.Verb, KeyID: r.KeyID, AgentID: about.AgentID, CustomerNames: append([]string{}, p.target.CustomerNames()...),
+		TenantID: r.TenantID, Provider: r.Verb.Provider, Verb: r.Verb.Verb, KeyID: r.KeyID, AgentID: about.OwnAgentID,
+		MapID: r.mapID(), CustomerNames: append([]string{}, p.target.CustomerNames()...),
 	})
 	if err != nil {
 		return false, fmt.Errorf("run: grants: %w", err)
@@ -49,11 +50,13 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 	return false, nil
 }
 
-// grantFits reports whether the grant covers the call: it is for the call's key, agent and
-// customer, its conditions are true, and its giver alone could approve the call.
+// grantFits reports whether the grant covers the call: it is for the call's key, our agent, its
+// customer and its Map, its conditions are true, and its giver alone could approve the call.
 func (p *prepared) grantFits(g dbsqlc.UsableGrantsRow) bool {
 	about := p.run.about()
-	if g.KeyID != nil && !sameID(g.KeyID, p.run.KeyID) || !fits(g.AgentID, about.AgentID) || g.CustomerID != nil && !slices.Contains(p.target.CustomerNames(), *g.CustomerID) {
+	switch {
+	case g.KeyID != nil && !sameID(g.KeyID, p.run.KeyID), !fits(g.AgentID, about.OwnAgentID), !sameID(g.MapID, p.run.mapID()),
+		g.CustomerID != nil && !slices.Contains(p.target.CustomerNames(), *g.CustomerID):
 		return false
 	}
 	var list []governance.Condition

@@ -193,6 +193,15 @@ func (r Run) about() governance.Context {
 	return c
 }
 
+// mapID returns the Map whose step makes the call; nil for any other call.
+func (r Run) mapID() *uuid.UUID {
+	id, err := uuid.Parse(db.Text(r.about().MapID))
+	if err != nil {
+		return nil
+	}
+	return &id
+}
+
 // account returns in whose name the call is made.
 func (r Run) account() Account {
 	return Account{Customer: db.Text(r.about().Named()), Credential: r.credential()}

@@ -162,10 +162,10 @@ func TestConditionOnTheModeOfAnAgent(t *testing.T) {
 
 func TestFieldsOfACall(t *testing.T) {
 	t.Parallel()
-	session, key, agent, yesDry := "s-1", "0199a1ef-7c20-7a11-8f00-5d9e2b6c1a40", "a-1", true
+	session, key, agent, word, ours, yesDry := "s-1", "0199a1ef-7c20-7a11-8f00-5d9e2b6c1a40", "a-1", "any", "m-1", true
 	call := refund(`{}`)
 	call.Context = governance.Context{
-		SessionID: &session, KeyID: &key, AgentID: &agent, DryRun: &yesDry, Metadata: json.RawMessage(`{"channel":"chat","tags":["a","b"],"order":{"n":12345678901234567890}}`),
+		SessionID: &session, KeyID: &key, AgentID: &word, OwnAgentID: &agent, MapID: &ours, DryRun: &yesDry, Metadata: json.RawMessage(`{"channel":"chat","tags":["a","b"],"order":{"n":12345678901234567890}}`),
 		Agent: json.RawMessage(`{"name":"Support","version":3,"executionMode":"goal"}`),
 		Now:   time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC), // a Sunday; in Berlin it is Monday
 	}
@@ -177,7 +177,7 @@ func TestFieldsOfACall(t *testing.T) {
 	for _, c := range []governance.Condition{
 		cond("verb", "equals", `"stripe:create_refund"`), cond("provider", "in", `["stripe"]`), cond("risk_level", "equals", `"low"`),
 		cond("operation_type", "not_equals", `"read"`), cond("domain", "starts_with", `"pay"`), cond("session.id", "equals", `"s-1"`),
-		cond("key.id", "exists", ``), cond("agent.id", "equals", `"a-1"`), cond("agent.name", "matches", `"(?i)^support$"`),
+		cond("key.id", "exists", ``), cond("agent.id", "equals", `"a-1"`), cond("agent_id", "equals", `"any"`), cond("map_id", "equals", `"m-1"`), cond("agent.name", "matches", `"(?i)^support$"`),
 		cond("agent.version", "less", `4`), cond("agent.executionMode", "equals", `"goal"`), cond("dry_run", "equals", `true`),
 		cond("metadata.channel", "equals", `"chat"`), cond("metadata.tags", "contains", `"b"`), cond("metadata.order.n", "equals", `12345678901234567890`),
 		cond("metadata.none", "equals", `null`), cond("metadata.none", "not_exists", ``), cond("metadata.tags", "length_equals", `2`),
@@ -188,7 +188,7 @@ func TestFieldsOfACall(t *testing.T) {
 		require.Equal(t, yes, judge(t, c, call), "%v", c)
 	}
 	bare := refund(`{}`)
-	for _, field := range []string{"session.id", "key.id", "agent.id", "agent.name", "agent.version", "dry_run", "metadata.channel", "time.hour", "time.weekday"} {
+	for _, field := range []string{"session.id", "key.id", "agent.id", "map_id", "agent.name", "agent.version", "dry_run", "metadata.channel", "time.hour", "time.weekday"} {
 		require.Equal(t, yes, judge(t, cond(field, "equals", `null`), bare), field)
 		require.Equal(t, yes, judge(t, cond(field, "not_exists", ``), bare), field)
 	}

@@ -26,7 +26,7 @@ func (m Made) Context() Context {
 	}
 	written := readOwn(m.Metadata)
 	c := Context{
-		AgentID: m.AgentID, SessionID: m.SessionID, KeyID: m.KeyID, DryRun: &m.DryRun, Now: m.Now,
+		AgentID: m.AgentID, OwnAgentID: m.AgentID, MapID: notEmpty(written.MapID), SessionID: m.SessionID, KeyID: m.KeyID, DryRun: &m.DryRun, Now: m.Now,
 		Tainted: written.Tainted, TaintSources: written.TaintSources, Agent: written.Agent, Metadata: written.Message,
 	}
 	if c.SessionID == nil {
@@ -49,9 +49,11 @@ type ownMetadata struct {
 	TaintSources []string `json:"taint_sources"`
 	// CustomerID names the customer: the id of their record where an agent has led to the call, otherwise
 	// what the caller of the trigger has written.
-	CustomerID *string         `json:"customer_id"`
-	SessionID  *string         `json:"session_id"`
-	Agent      json.RawMessage `json:"agent"`
+	CustomerID *string `json:"customer_id"`
+	SessionID  *string `json:"session_id"`
+	// MapID is there for the calls of steps of Maps.
+	MapID *string         `json:"map_id"`
+	Agent json.RawMessage `json:"agent"`
 	// Message and Customer are the Words of the caller. They are members of their own, so that a caller
 	// cannot write the others.
 	Message  json.RawMessage `json:"message"`

@@ -39,11 +39,11 @@ func TestContextOfOwnCallsHasTheWordsOfTheirCaller(t *testing.T) {
 		"nothing is known": {governance.Made{}, governance.Context{}},
 		"of a trigger": {
 			governance.Made{Metadata: json.RawMessage(`{"map_id":"m","step":"s","customer_id":"ann","message":{"channel":"chat","customer_id":"bob","tainted":true}}`)},
-			governance.Context{CustomerID: text("ann"), Metadata: json.RawMessage(`{"channel":"chat","customer_id":"bob","tainted":true}`)},
+			governance.Context{MapID: text("m"), CustomerID: text("ann"), Metadata: json.RawMessage(`{"channel":"chat","customer_id":"bob","tainted":true}`)},
 		},
 		"of a message": {
 			governance.Made{AgentID: text("a"), CustomerID: text("0199"), Metadata: json.RawMessage(`{"customer_id":"0199","customer":"ann","session_id":"s1","tainted":true,"agent":{"name":"Support"},"message":{"x":1}}`)},
-			governance.Context{AgentID: text("a"), CustomerID: text("ann"), CustomerRef: text("0199"), SessionID: text("s1"), Tainted: &yes, Agent: agent, Metadata: json.RawMessage(`{"x":1}`)},
+			governance.Context{AgentID: text("a"), OwnAgentID: text("a"), CustomerID: text("ann"), CustomerRef: text("0199"), SessionID: text("s1"), Tainted: &yes, Agent: agent, Metadata: json.RawMessage(`{"x":1}`)},
 		},
 		"of a Map that a message has started": {
 			governance.Made{SessionID: text("s1"), Metadata: json.RawMessage(`{"customer_id":"0199","customer":"ann","tainted":false}`)},
@@ -51,7 +51,7 @@ func TestContextOfOwnCallsHasTheWordsOfTheirCaller(t *testing.T) {
 		},
 		"of a trigger with an empty customer_id": {
 			governance.Made{Metadata: json.RawMessage(`{"map_id":"m","customer_id":""}`)},
-			governance.Context{},
+			governance.Context{MapID: text("m")},
 		},
 		"of a message without customer_id": {
 			governance.Made{CustomerID: text("0199"), Metadata: json.RawMessage(`{"customer_id":"0199","customer":null}`)},

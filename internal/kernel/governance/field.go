@@ -2,8 +2,6 @@ package governance
 
 import (
 	"encoding/json"
-	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +15,12 @@ import (
 // The fields of a call besides its arguments.
 const (
 	fieldAgentID    = "agent_id"
-	fieldAgent      = agentPrefix + "id" // the same
+	fieldAgent      = agentPrefix + "id"
 	fieldCustomerID = "customer_id"
 	fieldTainted    = sessionPrefix + "tainted"
 	fieldSources    = sessionPrefix + memberSources
 	fieldSessionID  = "session.id"
+	fieldMapID      = "map_id"
 	fieldKeyID      = "key.id"
 	fieldDryRun     = "dry_run"
 	fieldVerb       = "verb"
@@ -43,16 +42,6 @@ const (
 	memberSources  = "taint_sources" // a list, so it is of a document
 )
 
-// contextFields are the fields with one value, and the type that it has where it is not null.
-//
-//nolint:gochecknoglobals // immutable
-var contextFields = map[string]kind{
-	fieldAgentID: kindAny, fieldAgent: kindString, fieldCustomerID: kindAny, fieldTainted: kindAny,
-	fieldSessionID: kindString, fieldKeyID: kindString, fieldDryRun: kindBool,
-	fieldVerb: kindString, fieldProvider: kindString, fieldRisk: kindString, fieldOperation: kindString, fieldDomain: kindString,
-	fieldHour: kindNumber, fieldWeekday: kindString,
-}
-
 // fieldValues are the values of fields that have only a few.
 //
 //nolint:gochecknoglobals // immutable
@@ -62,15 +51,11 @@ var fieldValues = map[string][]string{
 	fieldWeekday:   {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"},
 }
 
-var errPath = errors.New("is not a field: args.<path>, metadata.<path>, verb, provider, risk_level, operation_type, domain, agent_id, agent.id, " +
-	"agent.name, agent.version, agent.executionMode, customer_id, customer.id, customer.external_id, customer.tags, customer.metadata.<path>, " +
-	"session.id, session.tainted, session.taint_sources, key.id, dry_run, time.hour, time.weekday or lookup.<name>.<path>")
-
 // origin says where the values of a field are.
 type origin uint8
 
 const (
-	ofCall     origin = iota // one of contextFields
+	ofCall     origin = iota // one of those with a kind
 	ofArgs                   // the values at a path of the arguments
 	ofCustomer               // of the customer's record
 	ofMetadata               // of what the caller has written about the call
@@ -122,7 +107,7 @@ func readField(name, zone string) (f field, p *problem) {
 	case name == fieldSources:
 		f.from = ofSources
 		f.path, err = parsePath(memberSources)
-	case contextFields[name] == 0:
+	case contextKind(name) == 0:
 		err = errPath
 	}
 	if err != nil {
@@ -134,12 +119,11 @@ func readField(name, zone string) (f field, p *problem) {
 // fieldNames returns the names that a field may have which is like name. Those with a path of the
 // author's own have that of name.
 func fieldNames(name string) []string {
-	names := slices.Sorted(maps.Keys(contextFields))
-	for _, member := range []string{"id", "external_id", "tags"} {
-		names = append(names, customerPrefix+member)
-	}
-	for _, member := range []string{"name", "version", "executionMode"} {
-		names = append(names, agentPrefix+member)
+	var names []string
+	for _, info := range FieldInfos() {
+		if !strings.Contains(info.Name, anyPath) {
+			names = append(names, info.Name)
+		}
 	}
 	if _, path, has := strings.Cut(name, "."); has {
 		names = append(names, argsPrefix+path, metadataPrefix+path, customerPrefix+path, lookupPrefix+path)
@@ -152,7 +136,7 @@ func isOfCustomer(path []segment) bool {
 	switch path[0].name {
 	case "id", "external_id", "tags":
 		return len(path) == 1
-	case "metadata":
+	case "metadata", "claimed":
 		return len(path) > 1
 	}
 	return false
@@ -195,7 +179,7 @@ func (f *field) readZone(name string) *problem {
 
 // checkOperands returns what is wrong with values that the field never has.
 func (f *field) checkOperands(list []operand) *problem {
-	types, of := contextFields[f.name], fieldValues[f.name]
+	types, of := contextKind(f.name), fieldValues[f.name]
 	if f.from != ofCall || types == kindAny {
 		return nil
 	}
@@ -211,12 +195,16 @@ func (f *field) checkOperands(list []operand) *problem {
 	return nil
 }
 
-// inContext returns the value of one of contextFields, null where the call has none.
+// inContext returns the value of a field that has one value, null where the call has none.
 func (f *field) inContext(c *Call) value {
 	about := &c.Context
 	switch f.name {
-	case fieldAgentID, fieldAgent:
+	case fieldAgentID:
 		return optionalText(about.AgentID)
+	case fieldAgent:
+		return optionalText(about.OwnAgentID)
+	case fieldMapID:
+		return optionalText(about.MapID)
 	case fieldCustomerID:
 		return optionalText(about.CustomerID)
 	case fieldSessionID:

@@ -235,7 +235,13 @@ const MaxRequirements = 100
 // Context is what conditions can ask about a call besides its arguments. Absent fields are
 // null in conditions.
 type Context struct {
+	// AgentID is the agent that the caller says they are. For a call that an agent of ours makes or has
+	// led to it is OwnAgentID.
 	AgentID *string
+	// OwnAgentID is the agent of ours that makes the call or has led to it; nil for calls over HTTP.
+	OwnAgentID *string
+	// MapID is the Map whose step makes the call; nil for any other call.
+	MapID *string
 	// CustomerID is the text by which the caller names the customer.
 	CustomerID *string
 	// CustomerRef names the same customer where the service knows them better: by the id of their record.
