@@ -107,7 +107,7 @@ func viewApproval(a desk.Approval) approvalView {
 		ID: a.ID, Kind: string(a.Kind), ExecutionID: a.ExecutionID, WorkflowID: a.WorkflowID,
 		Status: string(a.Status), Provider: textOrNull(a.Provider), Args: a.Args, RiskLevel: textOrNull(a.RiskLevel),
 		PolicyName: policyName(a.Verb != "", a.PolicyName), Reason: a.Reason, Requirements: wire.Array(a.Requirements), Requester: byCaller(a.Requester),
-		EditedFrom: a.EditedFrom, EditedBy: byUser(a.EditedBy), Editors: byUsers(a.Editors), SupersededBy: a.SupersededBy, ClosedReason: a.ClosedReason,
+		EditedFrom: a.EditedFrom, EditedBy: byUser(a.EditedBy), Editors: byUsers(a.Writers), SupersededBy: a.SupersededBy, ClosedReason: a.ClosedReason,
 		DecidedBy: byUser(a.DecidedBy), CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, DecidedAt: a.DecidedAt, EscalatedAt: a.EscalatedAt,
 	}
 	if a.Verb != "" {

@@ -58,7 +58,8 @@ RETURNING id;
 -- name: AppendPersonEntry :exec
 -- What a person has written. The caller has locked the row.
 WITH more AS (
-    UPDATE conversations AS c SET entries = c.entries + 1, bytes = c.bytes + octet_length(@body::text), updated_at = @now
+    UPDATE conversations AS c SET entries = c.entries + 1, bytes = c.bytes + octet_length(@body::text), updated_at = @now,
+           writers = CASE WHEN @author::uuid = ANY (c.writers) THEN c.writers ELSE array_append(c.writers, @author::uuid) END
      WHERE c.tenant_id = @tenant_id AND c.id = @conversation
     RETURNING c.entries AS seq
 )

@@ -1,14 +1,14 @@
 -- name: InsertApproval :exec
--- The editors are those of the execution of a Map that the approval is about, or whose step its run is.
+-- The writers are those of the execution that the approval is about, or that makes the call.
 INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, driver, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, requester_kind, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
-                       credential_id, operation_type, idempotency, edited_from, edited_by, form, editors)
+                       credential_id, operation_type, idempotency, edited_from, edited_by, form, writers)
 VALUES (@id, @tenant_id, @subject_type, @subject_id, @workflow_id, @driver, sqlc.narg('run_id'), @execution_id, @status, @provider, @verb, @args, @risk_level, @policy_name, @reason,
         sqlc.narg('requester'), @requester_kind, sqlc.narg('expires_at'), @kind, @attempt, @explanation, sqlc.narg('request'), @requirements, @policy_ids::uuid[],
         @call_hash, @schema_hash, sqlc.narg('credential_id'), sqlc.narg('operation_type'), sqlc.narg('idempotency'), sqlc.narg('edited_from'), sqlc.narg('edited_by'), sqlc.narg('form'),
-        coalesce((SELECT m.editors FROM map_executions m WHERE m.tenant_id = @tenant_id
-                     AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = sqlc.narg('run_id'))),
-                 (SELECT m.editors FROM map_executions m WHERE m.tenant_id = @tenant_id AND m.execution_id = @execution_id), '{}'));
+        CASE WHEN @subject_type::text = 'run'
+             THEN writers_of(@tenant_id, (SELECT r.parent_id FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = sqlc.narg('run_id')), true)
+             ELSE writers_of(@tenant_id, @execution_id, false) END);
 
 -- name: GetApproval :one
 -- With the state of the run, where the approval is about a run that still has it. successor is the
@@ -26,7 +26,7 @@ SELECT sqlc.embed(a), coalesce(r.state, '')::text AS run_state, coalesce(r.attem
 -- filter, because its cost would be that of all rows before the page. With @bare the arguments
 -- are not read, and neither are the runs.
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, (CASE WHEN @bare::boolean THEN '{}' ELSE p.args END)::text AS args, p.risk_level, p.policy_name,
-       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.editors, p.closed_reason, p.decided_by, p.created_at,
+       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.writers, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found,
        (sqlc.narg('voter')::uuid IS NOT NULL AND (SELECT count(*) FROM approval_decisions d
@@ -62,7 +62,7 @@ SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, (CA
 -- name: PendingApprovals :many
 -- ListApprovals for the most frequent filter, by an index of its own.
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
-       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.editors, p.closed_reason, p.decided_by, p.created_at,
+       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.writers, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found, false AS voted
   FROM (SELECT l.*, count(*) OVER () AS found

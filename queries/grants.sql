@@ -35,8 +35,8 @@ RETURNING *;
 -- The standing approvals that a call of the verb by the caller could use, with the present
 -- roles of their givers. A grant of a removed user counts as none. The grant that ends first
 -- comes first. The quota of grants and the size of their conditions bound what is read. A grant without
--- a Map is for no calls of Maps, one with a Map for no others.
-SELECT g.*, u.role FROM grants g
+-- a Map is for no calls of Maps, one with a Map for no others. The writers are those of the call.
+SELECT g.*, u.role, writers_of(@tenant_id, sqlc.narg('parent_id')::text, true)::uuid[] AS writers FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = @tenant_id AND g.provider = @provider AND g.verb = @verb
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
@@ -47,7 +47,7 @@ SELECT g.*, u.role FROM grants g
 
 -- name: TakenGrant :many
 -- The grant of which a run has taken a use, while it is valid.
-SELECT g.*, u.role FROM grants g
+SELECT g.*, u.role, writers_of(@tenant_id, sqlc.narg('parent_id')::text, true)::uuid[] AS writers FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
  WHERE g.tenant_id = @tenant_id AND g.id = @id AND g.revoked_at IS NULL AND g.expires_at > now()
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL;

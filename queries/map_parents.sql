@@ -1,7 +1,6 @@
 -- name: SetMapParent :exec
 -- Of an execution that a step has started in this transaction.
-UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented, chain = sqlc.narg('chain')::json, tainted = @tainted,
-       editors = coalesce((SELECT p.editors FROM map_executions p WHERE p.tenant_id = @tenant_id AND p.execution_id = map_executions.parent_id), '{}')
+UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented, chain = sqlc.narg('chain')::json, tainted = @tainted
  WHERE map_executions.tenant_id = @tenant_id AND map_executions.id = @id;
 
 -- name: MapOfStep :many
@@ -42,3 +41,7 @@ WITH RECURSIVE below (execution_id, map_id, version, level) AS (
 SELECT r.map_id, r.version, count(*) AS executions
   FROM (SELECT b.map_id, b.version FROM below b LIMIT @most::integer) r
  GROUP BY r.map_id, r.version;
+
+-- name: AddWriter :exec
+-- Notes that a user has written a text that an execution goes on with.
+SELECT add_writer(@tenant_id, @execution_id, @writer);

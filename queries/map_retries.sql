@@ -1,8 +1,7 @@
 -- name: RetryMap :many
 -- A failed execution goes on as its next attempt, with the state that the one before has left.
 UPDATE map_executions SET attempt = attempt + 1, status = 'running', error = NULL, compensation = NULL, again = @again::text, workflow_id = @workflow_id,
-       governance = 'approved', wants_cancel = false, wants_pause = false, begun_at = NULL, finished_at = NULL, updated_at = @now,
-       editors = array_remove(array_remove(editors, sqlc.narg('editor')::uuid) || sqlc.narg('editor')::uuid, NULL)
+       governance = 'approved', wants_cancel = false, wants_pause = false, begun_at = NULL, finished_at = NULL, updated_at = @now
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND status = 'failed' AND state IS NOT NULL AND erased_at IS NULL
 RETURNING *;
 

@@ -229,7 +229,7 @@ func (c *client) makeAgents(ctx context.Context, t *tenant) error {
 	if t.AgentID == "" {
 		err := c.post(ctx, "/v1/policies", map[string]any{
 			"name": "Refunds of agents are approved", "verbMatchers": []any{map[string]any{"type": "verb", "value": shopProvider + ":create_refund"}},
-			"conditions": []any{map[string]any{"field": "agent_id", "operator": "exists"}}, "action": map[string]any{"type": "require_approval"},
+			"conditions": []any{map[string]any{"field": "agent_id", "operator": "exists"}}, "action": map[string]any{"type": "require_approval"}, "approval": map[string]any{"self_approval": true},
 		}, nil)
 		if err != nil {
 			return err

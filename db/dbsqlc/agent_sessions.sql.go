@@ -14,7 +14,8 @@ import (
 
 const AppendPersonEntry = `-- name: AppendPersonEntry :exec
 WITH more AS (
-    UPDATE conversations AS c SET entries = c.entries + 1, bytes = c.bytes + octet_length($4::text), updated_at = $6
+    UPDATE conversations AS c SET entries = c.entries + 1, bytes = c.bytes + octet_length($4::text), updated_at = $6,
+           writers = CASE WHEN $5::uuid = ANY (c.writers) THEN c.writers ELSE array_append(c.writers, $5::uuid) END
      WHERE c.tenant_id = $1 AND c.id = $2
     RETURNING c.entries AS seq
 )

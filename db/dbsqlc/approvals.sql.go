@@ -30,7 +30,7 @@ func (q *Queries) ApprovalRechecked(ctx context.Context, db DBTX, arg ApprovalRe
 }
 
 const ApprovalRow = `-- name: ApprovalRow :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors, driver FROM approvals WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, writers, driver FROM approvals WHERE tenant_id = $1 AND id = $2
 `
 
 type ApprovalRowParams struct {
@@ -80,7 +80,7 @@ func (q *Queries) ApprovalRow(ctx context.Context, db DBTX, arg ApprovalRowParam
 		&i.Idempotency,
 		&i.RequesterKind,
 		&i.Form,
-		&i.Editors,
+		&i.Writers,
 		&i.Driver,
 	)
 	return i, err
@@ -455,7 +455,7 @@ func (q *Queries) EscalateApproval(ctx context.Context, db DBTX, arg EscalateApp
 }
 
 const GetApproval = `-- name: GetApproval :one
-SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, a.driver, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id,
+SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.writers, a.driver, coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id,
        coalesce((SELECT n.id FROM approvals n WHERE n.tenant_id = a.tenant_id AND n.subject_type = a.subject_type AND n.subject_id = a.subject_id
                     AND n.edited_from = a.id AND a.run_id IS NULL LIMIT 1), '')::text AS successor
   FROM approvals a LEFT JOIN runs r ON r.tenant_id = a.tenant_id AND r.id = a.run_id
@@ -519,7 +519,7 @@ func (q *Queries) GetApproval(ctx context.Context, db DBTX, arg GetApprovalParam
 		&i.Approval.Idempotency,
 		&i.Approval.RequesterKind,
 		&i.Approval.Form,
-		&i.Approval.Editors,
+		&i.Approval.Writers,
 		&i.Approval.Driver,
 		&i.RunState,
 		&i.RunAttempt,
@@ -584,13 +584,13 @@ func (q *Queries) HandOverApproval(ctx context.Context, db DBTX, arg HandOverApp
 const InsertApproval = `-- name: InsertApproval :exec
 INSERT INTO approvals (id, tenant_id, subject_type, subject_id, workflow_id, driver, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason,
                        requester, requester_kind, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash,
-                       credential_id, operation_type, idempotency, edited_from, edited_by, form, editors)
+                       credential_id, operation_type, idempotency, edited_from, edited_by, form, writers)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
         $16, $17, $18, $19, $20, $21, $22, $23, $24::uuid[],
         $25, $26, $27, $28, $29, $30, $31, $32,
-        coalesce((SELECT m.editors FROM map_executions m WHERE m.tenant_id = $2
-                     AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $2 AND r.id = $7)),
-                 (SELECT m.editors FROM map_executions m WHERE m.tenant_id = $2 AND m.execution_id = $8), '{}'))
+        CASE WHEN $3::text = 'run'
+             THEN writers_of($2, (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $2 AND r.id = $7), true)
+             ELSE writers_of($2, $8, false) END)
 `
 
 type InsertApprovalParams struct {
@@ -628,7 +628,7 @@ type InsertApprovalParams struct {
 	Form          []byte
 }
 
-// The editors are those of the execution of a Map that the approval is about, or whose step its run is.
+// The writers are those of the execution that the approval is about, or that makes the call.
 func (q *Queries) InsertApproval(ctx context.Context, db DBTX, arg InsertApprovalParams) error {
 	_, err := db.Exec(ctx, InsertApproval,
 		arg.ID,
@@ -715,13 +715,13 @@ func (q *Queries) LastEdit(ctx context.Context, db DBTX, arg LastEditParams) ([]
 
 const ListApprovals = `-- name: ListApprovals :many
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, (CASE WHEN $1::boolean THEN '{}' ELSE p.args END)::text AS args, p.risk_level, p.policy_name,
-       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.editors, p.closed_reason, p.decided_by, p.created_at,
+       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.writers, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found,
        ($2::uuid IS NOT NULL AND (SELECT count(*) FROM approval_decisions d
          WHERE d.tenant_id = $3 AND d.approval_id = p.id AND d.user_id = $2 AND d.decision = 'approve' AND d.counted_at IS NOT NULL) > 0)::boolean AS voted
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.editors, l.driver, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, a.driver, coalesce(sum(CASE WHEN $1::boolean THEN 0 ELSE octet_length(a.args) END + pg_column_size(a.requirements))
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.writers, l.driver, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.writers, a.driver, coalesce(sum(CASE WHEN $1::boolean THEN 0 ELSE octet_length(a.args) END + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $3
@@ -790,7 +790,7 @@ type ListApprovalsRow struct {
 	Requirements  []byte
 	EditedFrom    *string
 	EditedBy      *uuid.UUID
-	Editors       []uuid.UUID
+	Writers       []uuid.UUID
 	ClosedReason  string
 	DecidedBy     *uuid.UUID
 	CreatedAt     time.Time
@@ -861,7 +861,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 			&i.Requirements,
 			&i.EditedFrom,
 			&i.EditedBy,
-			&i.Editors,
+			&i.Writers,
 			&i.ClosedReason,
 			&i.DecidedBy,
 			&i.CreatedAt,
@@ -889,7 +889,7 @@ func (q *Queries) ListApprovals(ctx context.Context, db DBTX, arg ListApprovalsP
 }
 
 const LockApproval = `-- name: LockApproval :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors, driver FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, writers, driver FROM approvals WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockApprovalParams struct {
@@ -939,14 +939,14 @@ func (q *Queries) LockApproval(ctx context.Context, db DBTX, arg LockApprovalPar
 		&i.Idempotency,
 		&i.RequesterKind,
 		&i.Form,
-		&i.Editors,
+		&i.Writers,
 		&i.Driver,
 	)
 	return i, err
 }
 
 const LockApprovalOf = `-- name: LockApprovalOf :one
-SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, editors, driver FROM approvals AS asked WHERE asked.tenant_id = $1 AND asked.id = (
+SELECT id, tenant_id, run_id, execution_id, status, provider, verb, args, risk_level, policy_name, reason, requester, created_at, expires_at, kind, attempt, explanation, request, requirements, policy_ids, call_hash, schema_hash, credential_id, edited_from, edited_by, closed_reason, decided_by, decided_at, escalated_at, recheck, watched_at, subject_type, subject_id, workflow_id, operation_type, idempotency, requester_kind, form, writers, driver FROM approvals AS asked WHERE asked.tenant_id = $1 AND asked.id = (
     SELECT d.approval_id FROM approval_decisions d WHERE d.tenant_id = $1 AND d.id = $2) FOR UPDATE
 `
 
@@ -998,7 +998,7 @@ func (q *Queries) LockApprovalOf(ctx context.Context, db DBTX, arg LockApprovalO
 		&i.Idempotency,
 		&i.RequesterKind,
 		&i.Form,
-		&i.Editors,
+		&i.Writers,
 		&i.Driver,
 	)
 	return i, err
@@ -1006,11 +1006,11 @@ func (q *Queries) LockApprovalOf(ctx context.Context, db DBTX, arg LockApprovalO
 
 const PendingApprovals = `-- name: PendingApprovals :many
 SELECT p.id, p.kind, p.execution_id, p.run_id, p.status, p.provider, p.verb, p.args, p.risk_level, p.policy_name,
-       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.editors, p.closed_reason, p.decided_by, p.created_at,
+       p.reason, p.requester, p.requester_kind, p.requirements, p.edited_from, p.edited_by, p.writers, p.closed_reason, p.decided_by, p.created_at,
        p.expires_at, p.decided_at, p.escalated_at, p.attempt, p.subject_type, p.subject_id, p.workflow_id,
        coalesce(r.state, '')::text AS run_state, coalesce(r.attempt, 0)::integer AS run_attempt, r.approval_id AS run_approval_id, p.found, false AS voted
-  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.editors, l.driver, l.above, count(*) OVER () AS found
-          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.editors, a.driver, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
+  FROM (SELECT l.id, l.tenant_id, l.run_id, l.execution_id, l.status, l.provider, l.verb, l.args, l.risk_level, l.policy_name, l.reason, l.requester, l.created_at, l.expires_at, l.kind, l.attempt, l.explanation, l.request, l.requirements, l.policy_ids, l.call_hash, l.schema_hash, l.credential_id, l.edited_from, l.edited_by, l.closed_reason, l.decided_by, l.decided_at, l.escalated_at, l.recheck, l.watched_at, l.subject_type, l.subject_id, l.workflow_id, l.operation_type, l.idempotency, l.requester_kind, l.form, l.writers, l.driver, l.above, count(*) OVER () AS found
+          FROM (SELECT a.id, a.tenant_id, a.run_id, a.execution_id, a.status, a.provider, a.verb, a.args, a.risk_level, a.policy_name, a.reason, a.requester, a.created_at, a.expires_at, a.kind, a.attempt, a.explanation, a.request, a.requirements, a.policy_ids, a.call_hash, a.schema_hash, a.credential_id, a.edited_from, a.edited_by, a.closed_reason, a.decided_by, a.decided_at, a.escalated_at, a.recheck, a.watched_at, a.subject_type, a.subject_id, a.workflow_id, a.operation_type, a.idempotency, a.requester_kind, a.form, a.writers, a.driver, coalesce(sum(octet_length(a.args) + pg_column_size(a.requirements))
                                          OVER (ORDER BY a.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS above
                   FROM approvals a
                  WHERE a.tenant_id = $1 AND (a.status = 'pending') IS TRUE AND ($2::text IS NULL OR a.id < $2)
@@ -1045,7 +1045,7 @@ type PendingApprovalsRow struct {
 	Requirements  []byte
 	EditedFrom    *string
 	EditedBy      *uuid.UUID
-	Editors       []uuid.UUID
+	Writers       []uuid.UUID
 	ClosedReason  string
 	DecidedBy     *uuid.UUID
 	CreatedAt     time.Time
@@ -1095,7 +1095,7 @@ func (q *Queries) PendingApprovals(ctx context.Context, db DBTX, arg PendingAppr
 			&i.Requirements,
 			&i.EditedFrom,
 			&i.EditedBy,
-			&i.Editors,
+			&i.Writers,
 			&i.ClosedReason,
 			&i.DecidedBy,
 			&i.CreatedAt,

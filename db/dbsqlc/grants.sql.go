@@ -348,14 +348,15 @@ func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParam
 }
 
 const TakenGrant = `-- name: TakenGrant :many
-SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, g.map_id, u.role FROM grants g
+SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, g.map_id, u.role, writers_of($1, $2::text, true)::uuid[] AS writers FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
- WHERE g.tenant_id = $1 AND g.id = $2 AND g.revoked_at IS NULL AND g.expires_at > now()
+ WHERE g.tenant_id = $1 AND g.id = $3 AND g.revoked_at IS NULL AND g.expires_at > now()
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
 `
 
 type TakenGrantParams struct {
 	TenantID uuid.UUID
+	ParentID *string
 	ID       uuid.UUID
 }
 
@@ -378,11 +379,12 @@ type TakenGrantRow struct {
 	RevokedBy  *uuid.UUID
 	MapID      *uuid.UUID
 	Role       string
+	Writers    []uuid.UUID
 }
 
 // The grant of which a run has taken a use, while it is valid.
 func (q *Queries) TakenGrant(ctx context.Context, db DBTX, arg TakenGrantParams) ([]TakenGrantRow, error) {
-	rows, err := db.Query(ctx, TakenGrant, arg.TenantID, arg.ID)
+	rows, err := db.Query(ctx, TakenGrant, arg.TenantID, arg.ParentID, arg.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -409,6 +411,7 @@ func (q *Queries) TakenGrant(ctx context.Context, db DBTX, arg TakenGrantParams)
 			&i.RevokedBy,
 			&i.MapID,
 			&i.Role,
+			&i.Writers,
 		); err != nil {
 			return nil, err
 		}
@@ -421,18 +424,19 @@ func (q *Queries) TakenGrant(ctx context.Context, db DBTX, arg TakenGrantParams)
 }
 
 const UsableGrants = `-- name: UsableGrants :many
-SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, g.map_id, u.role FROM grants g
+SELECT g.id, g.tenant_id, g.provider, g.verb, g.conditions, g.key_id, g.agent_id, g.customer_id, g.reason, g.created_by, g.created_at, g.expires_at, g.max_uses, g.uses, g.revoked_at, g.revoked_by, g.map_id, u.role, writers_of($1, $2::text, true)::uuid[] AS writers FROM grants g
   JOIN users u ON u.tenant_id = g.tenant_id AND u.id = g.created_by
- WHERE g.tenant_id = $1 AND g.provider = $2 AND g.verb = $3
+ WHERE g.tenant_id = $1 AND g.provider = $3 AND g.verb = $4
    AND g.revoked_at IS NULL AND g.expires_at > now() AND g.uses < g.max_uses
-   AND (g.key_id IS NULL OR g.key_id = $4) AND (g.agent_id IS NULL OR g.agent_id = $5)
-   AND (g.customer_id IS NULL OR g.customer_id = ANY ($6::text[])) AND g.map_id IS NOT DISTINCT FROM $7::uuid
+   AND (g.key_id IS NULL OR g.key_id = $5) AND (g.agent_id IS NULL OR g.agent_id = $6)
+   AND (g.customer_id IS NULL OR g.customer_id = ANY ($7::text[])) AND g.map_id IS NOT DISTINCT FROM $8::uuid
    AND u.joined_at IS NOT NULL AND u.removed_at IS NULL
  ORDER BY g.expires_at, g.id
 `
 
 type UsableGrantsParams struct {
 	TenantID      uuid.UUID
+	ParentID      *string
 	Provider      string
 	Verb          string
 	KeyID         *uuid.UUID
@@ -460,15 +464,17 @@ type UsableGrantsRow struct {
 	RevokedBy  *uuid.UUID
 	MapID      *uuid.UUID
 	Role       string
+	Writers    []uuid.UUID
 }
 
 // The standing approvals that a call of the verb by the caller could use, with the present
 // roles of their givers. A grant of a removed user counts as none. The grant that ends first
 // comes first. The quota of grants and the size of their conditions bound what is read. A grant without
-// a Map is for no calls of Maps, one with a Map for no others.
+// a Map is for no calls of Maps, one with a Map for no others. The writers are those of the call.
 func (q *Queries) UsableGrants(ctx context.Context, db DBTX, arg UsableGrantsParams) ([]UsableGrantsRow, error) {
 	rows, err := db.Query(ctx, UsableGrants,
 		arg.TenantID,
+		arg.ParentID,
 		arg.Provider,
 		arg.Verb,
 		arg.KeyID,
@@ -502,6 +508,7 @@ func (q *Queries) UsableGrants(ctx context.Context, db DBTX, arg UsableGrantsPar
 			&i.RevokedBy,
 			&i.MapID,
 			&i.Role,
+			&i.Writers,
 		); err != nil {
 			return nil, err
 		}

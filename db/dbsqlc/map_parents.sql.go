@@ -11,6 +11,22 @@ import (
 	"github.com/google/uuid"
 )
 
+const AddWriter = `-- name: AddWriter :exec
+SELECT add_writer($1, $2, $3)
+`
+
+type AddWriterParams struct {
+	TenantID    uuid.UUID
+	ExecutionID string
+	Writer      uuid.UUID
+}
+
+// Notes that a user has written a text that an execution goes on with.
+func (q *Queries) AddWriter(ctx context.Context, db DBTX, arg AddWriterParams) error {
+	_, err := db.Exec(ctx, AddWriter, arg.TenantID, arg.ExecutionID, arg.Writer)
+	return err
+}
+
 const CallerOfMap = `-- name: CallerOfMap :one
 SELECT chain, tainted, metadata FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
@@ -35,7 +51,7 @@ func (q *Queries) CallerOfMap(ctx context.Context, db DBTX, arg CallerOfMapParam
 }
 
 const MapOfStep = `-- name: MapOfStep :many
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, editors FROM map_executions
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers FROM map_executions
  WHERE tenant_id = $1 AND parent_id BETWEEN $2::text AND $2::text AND step = $3::text ORDER BY parent_id LIMIT 1
 `
 
@@ -118,7 +134,7 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 			&i.Shown,
 			&i.Compensation,
 			&i.Revision,
-			&i.Editors,
+			&i.Writers,
 		); err != nil {
 			return nil, err
 		}
@@ -241,8 +257,7 @@ func (q *Queries) SetMapCaller(ctx context.Context, db DBTX, arg SetMapCallerPar
 }
 
 const SetMapParent = `-- name: SetMapParent :exec
-UPDATE map_executions SET awaited = $1, payload_invented = $2, chain = $3::json, tainted = $4,
-       editors = coalesce((SELECT p.editors FROM map_executions p WHERE p.tenant_id = $5 AND p.execution_id = map_executions.parent_id), '{}')
+UPDATE map_executions SET awaited = $1, payload_invented = $2, chain = $3::json, tainted = $4
  WHERE map_executions.tenant_id = $5 AND map_executions.id = $6
 `
 

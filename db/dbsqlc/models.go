@@ -118,7 +118,7 @@ type Approval struct {
 	Idempotency   *string
 	RequesterKind string
 	Form          []byte
-	Editors       []uuid.UUID
+	Writers       []uuid.UUID
 	Driver        string
 }
 
@@ -255,6 +255,7 @@ type Conversation struct {
 	EscalatedAt    *time.Time
 	SpokenLanguage *string
 	WishedLanguage *string
+	Writers        []uuid.UUID
 }
 
 type ConversationEntry struct {
@@ -594,7 +595,7 @@ type MapExecution struct {
 	Shown           int32
 	Compensation    *string
 	Revision        *int32
-	Editors         []uuid.UUID
+	Writers         []uuid.UUID
 }
 
 type MapKey struct {

@@ -172,7 +172,7 @@ func read(ctx context.Context, databaseURL, tenantID string) (f Facts, err error
 		return err
 	})
 	read(func() (err error) {
-		f.Approvals, err = rows[Approval](ctx, tx, tenantID, `SELECT id, run_id, status, requirements, edited_by, editors, escalated_at, expires_at, recheck,
+		f.Approvals, err = rows[Approval](ctx, tx, tenantID, `SELECT id, run_id, status, requirements, edited_by, writers AS editors, escalated_at, expires_at, recheck,
 			closed_reason FROM approvals WHERE tenant_id = $1 ORDER BY id`)
 		return err
 	})

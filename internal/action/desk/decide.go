@@ -287,11 +287,11 @@ func notEligible(about approval.SubjectType, a governance.Asking, v governance.V
 func ownRefused(about approval.SubjectType) string {
 	switch about {
 	case approval.SubjectRun:
-		return "You asked for this call, or edited its arguments or an input of its Map, so another user must decide it. Its policies do not allow self_approval. You may reject it, which ends the call."
+		return "You asked for this call, or you wrote a text that its arguments are made of (an edit, a signal, a response, its Map), so another user must decide it. Its policies do not allow self_approval. You may reject it, which ends the call."
 	case approval.SubjectMapStep:
-		return "You started this Map or edited an input of it, so another user must decide it. The step does not allow self_approval. You may reject it, which fails the step."
+		return "You started this Map or wrote a text that it goes on with (an edit, a signal, a response), so another user must decide it. The step does not allow self_approval. You may reject it, which fails the step."
 	case approval.SubjectMapChanges:
-		return "You started this dry run or edited an input of it, so another user must decide about its changes. You may reject them."
+		return "You started this dry run or wrote a text that it goes on with, so another user must decide about its changes. You may reject them."
 	default:
 		return "You asked for this or edited it, so another user must decide it. You may reject it."
 	}

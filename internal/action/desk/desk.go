@@ -53,8 +53,8 @@ type Approval struct {
 	Requester    *actor.Caller // nil where neither a key nor a user called
 	EditedFrom   *string
 	EditedBy     *uuid.UUID
-	// Editors have edited inputs of the execution of a Map.
-	Editors      []uuid.UUID
+	// Writers have written a text that became an argument; see approval.Asked.
+	Writers      []uuid.UUID
 	SupersededBy *string
 	// ClosedReason is why the approval was rejected, cancelled or superseded.
 	ClosedReason string
@@ -273,7 +273,7 @@ func fromListed(r dbsqlc.ListApprovalsRow) (Approval, error) {
 			ID: r.ID, Kind: r.Kind, ExecutionID: r.ExecutionID, SubjectType: r.SubjectType, SubjectID: r.SubjectID, WorkflowID: r.WorkflowID,
 			RunID: r.RunID, Status: r.Status, Provider: r.Provider, Verb: r.Verb,
 			Args: r.Args, RiskLevel: r.RiskLevel, PolicyName: r.PolicyName, Reason: r.Reason, Requester: r.Requester, RequesterKind: r.RequesterKind,
-			Requirements: r.Requirements, EditedFrom: r.EditedFrom, EditedBy: r.EditedBy, Editors: r.Editors, ClosedReason: r.ClosedReason,
+			Requirements: r.Requirements, EditedFrom: r.EditedFrom, EditedBy: r.EditedBy, Writers: r.Writers, ClosedReason: r.ClosedReason,
 			DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DecidedAt: r.DecidedAt, EscalatedAt: r.EscalatedAt,
 			Attempt: r.Attempt,
 		},
@@ -307,7 +307,7 @@ func fromRow(row dbsqlc.GetApprovalRow) (Approval, error) {
 		SubjectID: r.SubjectID, WorkflowID: r.WorkflowID, Driver: flow.Driver(r.Driver), Status: governance.ApprovalStatus(r.Status),
 		Provider: r.Provider, Verb: r.Verb, Args: json.RawMessage(r.Args), RiskLevel: r.RiskLevel, PolicyName: r.PolicyName,
 		Reason: r.Reason, Explanation: r.Explanation, Request: r.Request, Form: r.Form, Requester: approval.RequesterOf(r), EditedFrom: r.EditedFrom,
-		EditedBy: r.EditedBy, Editors: r.Editors, ClosedReason: r.ClosedReason, DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt.UTC(),
+		EditedBy: r.EditedBy, Writers: r.Writers, ClosedReason: r.ClosedReason, DecidedBy: r.DecidedBy, CreatedAt: r.CreatedAt.UTC(),
 		ExpiresAt: db.UTC(r.ExpiresAt), DecidedAt: db.UTC(r.DecidedAt), EscalatedAt: db.UTC(r.EscalatedAt),
 	}
 	if row.Successor != "" {

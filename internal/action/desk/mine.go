@@ -74,7 +74,7 @@ func (s *Desk) mine(ctx context.Context, who actor.Actor, f Filter) (ids []strin
 
 // waitsFor reports whether the user may approve.
 func (s *Desk) waitsFor(a Approval, who actor.Actor) bool {
-	asked := approval.Asked{ID: a.ID, Kind: a.Kind, Requester: a.Requester, Editors: a.Editors}
+	asked := approval.Asked{ID: a.ID, Kind: a.Kind, Requester: a.Requester, Writers: a.Writers}
 	asked.Status, asked.Requirements, asked.Escalated = a.Status, a.Requirements, a.EscalatedAt != nil
 	if a.ExpiresAt != nil {
 		asked.ExpiresAt = *a.ExpiresAt

@@ -78,6 +78,9 @@ func (s *Service) count(ctx context.Context, key *datakey.Key, ref flow.RunRef, 
 		}
 		b := &db.Batch{}
 		d.QueueTake(b)
+		if !d.Decision.Approve && d.Decision.Reason != "" {
+			d.wrote(b) // a Map or a model is told why
+		}
 		failpoint.Hit("in_count", ref.RunID)
 		if d.Decision.Approve {
 			out.Closed = d.queueApproval(b)
@@ -179,6 +182,11 @@ func (d *deciding) counts() (flow.Decided, bool) {
 		out.Code = fault.CodeExecutionUnreadable
 	}
 	return out, out.Code == ""
+}
+
+// wrote queues that the Map or the agent whose call it is goes on with a text of the approver.
+func (d *deciding) wrote(b *db.Batch) {
+	approval.Wrote(b, d.p.run.TenantID, db.Text(d.p.run.ParentID), d.Decision.By.UserID())
 }
 
 // queueNote queues the record of what the approver did.

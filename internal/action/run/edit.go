@@ -158,6 +158,7 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx, to *editedCall) error {
 	})
 	rec.Input = edited.target.Mask(edited.run.EditedArgs)
 	audit.Queue(b, rec)
+	d.wrote(b)
 	d.emit(b, governance.ApprovalSuperseded, d.Decision.Reason)
 	edited.emitRequested(b, a)
 	// The workflow waits for the old approval until it hears of the edit. After a crash it

@@ -264,6 +264,7 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 	rec := recordBy(who, r, audit.RunResolved, State(p.State))
 	rec.Details = mustJSON(map[string]string{"reason": res.Reason})
 	audit.Queue(b, rec)
+	approval.Wrote(b, r.TenantID, db.Text(r.ParentID), who.UserID()) // the result, or the reason, is what its Map or agent goes on with
 	s.emitResolved(ctx, b, r, p, res.Result)
 	done, found, err := s.change(ctx, r, b, changed)
 	if err == nil && !found {

@@ -30,7 +30,7 @@ func (s *Service) useGrant(ctx context.Context, p *prepared) (used bool, err err
 	about := r.about()
 	grants, err := dbsqlc.New().UsableGrants(ctx, s.d.DB.Tenant(r.TenantID), dbsqlc.UsableGrantsParams{
 		TenantID: r.TenantID, Provider: r.Verb.Provider, Verb: r.Verb.Verb, KeyID: r.KeyID, AgentID: about.OwnAgentID,
-		MapID: r.mapID(), CustomerNames: append([]string{}, p.target.CustomerNames()...),
+		MapID: r.mapID(), ParentID: r.ParentID, CustomerNames: append([]string{}, p.target.CustomerNames()...),
 	})
 	if err != nil {
 		return false, fmt.Errorf("run: grants: %w", err)
@@ -63,7 +63,8 @@ func (p *prepared) grantFits(g dbsqlc.UsableGrantsRow) bool {
 	if json.Unmarshal(g.Conditions, &list) != nil {
 		return false
 	}
-	giver := []governance.Voter{{UserID: g.CreatedBy, Role: actor.Role(g.Role)}}
+	// One who has asked for the call, or has written a text of it, does not release it alone.
+	giver := []governance.Voter{governance.NewVoter(g.CreatedBy, actor.Role(g.Role), p.run.UserID, g.Writers)}
 	if _, enough := governance.Count(p.verdict.Requirements, giver, false); !enough {
 		return false
 	}
@@ -124,7 +125,7 @@ func (s *Service) dropGrant(ctx context.Context, p *prepared) error {
 // covers the call as it is judged now.
 func (s *Service) stillGranted(ctx context.Context, p *prepared) (bool, error) {
 	grants, err := s.q.TakenGrant(ctx, s.d.DB.Tenant(p.run.TenantID),
-		dbsqlc.TakenGrantParams{TenantID: p.run.TenantID, ID: *p.run.GrantID})
+		dbsqlc.TakenGrantParams{TenantID: p.run.TenantID, ID: *p.run.GrantID, ParentID: p.run.ParentID})
 	if err != nil {
 		return false, fmt.Errorf("run: the grant: %w", err)
 	}

@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -8,12 +9,18 @@ import (
 	"agentruntime/internal/kernel/actor"
 )
 
-// Voter is a person who decides about an approval.
+// Voter is a person who decides about an approval, or has decided in advance. NewVoter makes it.
 type Voter struct {
 	UserID uuid.UUID
 	Role   actor.Role
-	// Self: the voter asked for the call or edited its arguments.
+	// Self: the voter asked for the call, or wrote a text that has become an argument of it.
 	Self bool
+}
+
+// NewVoter returns the user as a voter about what requester has asked for and writers have written.
+// requester is nil where no user or key has asked.
+func NewVoter(user uuid.UUID, role actor.Role, requester *uuid.UUID, writers []uuid.UUID) Voter {
+	return Voter{UserID: user, Role: role, Self: requester != nil && *requester == user || slices.Contains(writers, user)}
 }
 
 // MayDecide reports whether the requirement lets v decide. It does where it lists v or the

@@ -134,6 +134,9 @@ func (d *deciding) count(ctx context.Context, tx pgx.Tx) (out flow.Decided, err 
 		return out, err
 	}
 	b := &db.Batch{}
+	if d.Decision.Response != "" || d.Decision.Reason != "" {
+		d.wrote(b)
+	}
 	switch {
 	case !d.Decision.Approve:
 		out.Closed = true
@@ -144,6 +147,11 @@ func (d *deciding) count(ctx context.Context, tx pgx.Tx) (out flow.Decided, err 
 		out.Closed = d.approve(b)
 	}
 	return out, b.SendIn(ctx, tx)
+}
+
+// wrote queues that what the approver said goes on in the execution: later steps may send it.
+func (d *deciding) wrote(b *db.Batch) {
+	approval.Wrote(b, d.e.TenantID, d.e.ExecutionID, d.Decision.By.UserID())
 }
 
 // close queues the end of the approval by the decision.
@@ -215,6 +223,7 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err e
 	approval.Ask(b, n)
 	d.s.queueValue(b, d.key, d.e, asked(a.About.ID), stepmachine.Of(value))
 	d.s.emitRequested(b, d.key, d.e, n)
+	d.wrote(b) // after the question: its author may decide about their own edit
 	if err := b.SendIn(ctx, tx); err != nil {
 		return out, err
 	}

@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
@@ -68,13 +69,11 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	for i := range again.Edits {
 		s.storeEdit(rest, key, e, &again.Edits[i].Value, again.Edits[i].Name)
 	}
-	var editor *uuid.UUID
 	if len(again.Edits) > 0 {
-		editor = who.UserID()
+		approval.Wrote(rest, e.TenantID, e.ExecutionID, who.UserID())
 	}
 	rows := db.Queue(take, s.q.RetryMap, dbsqlc.RetryMapParams{
-		Editor: editor,
-		Again:  key.Seal(e.place(datakey.MapAgain), mustJSON(again)), WorkflowID: flow.MapWorkflowID(next), Now: s.d.Now(),
+		Again: key.Seal(e.place(datakey.MapAgain), mustJSON(again)), WorkflowID: flow.MapWorkflowID(next), Now: s.d.Now(),
 		TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt,
 	})
 	db.QueueExec(rest, s.q.RetakeMapKeys, dbsqlc.RetakeMapKeysParams{TenantID: e.TenantID, ID: e.ID})

@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/idempotency"
 )
@@ -107,6 +108,7 @@ func (s *Service) signal(ctx context.Context, who actor.Actor, e Execution, sign
 		rec.ExecutionID = e.ExecutionID
 		b := &db.Batch{}
 		audit.Queue(b, rec)
+		approval.Wrote(b, e.TenantID, e.ExecutionID, who.UserID())
 		also(b)
 		return b.SendIn(ctx, tx)
 	})

@@ -189,8 +189,9 @@ type Asked struct {
 	// Requester is the key or the user that called, nil where neither did.
 	Requester *actor.Caller
 	Edited    *Edit
-	// Editors have edited inputs of the execution at a retry, so they have written what is asked about.
-	Editors []uuid.UUID
+	// Writers have written a text that what is asked about may be made of: a signal, an edit, a response, a
+	// result. For a call they include who wrote or published the definitions of its Maps.
+	Writers []uuid.UUID
 }
 
 // RequesterOf returns the requester in an approval's row, nil where it has none.
@@ -202,14 +203,21 @@ func RequesterOf(row dbsqlc.Approval) *actor.Caller {
 }
 
 // Voter returns the user as a voter on this approval. A user who made the call with their
-// own token, or edited its arguments or an input of its Map, is marked as self. The owner of a
+// own token, edited its arguments, or wrote a text of them, is marked as self. The owner of a
 // key did not make the key's calls. An edit of what a step of a Map shows is one of the decisions that
 // the step asks for, and sends nothing, so its author decides it. An edit of an input is none: the step
 // is there to judge what comes of it.
 func (a Asked) Voter(user uuid.UUID, role actor.Role) governance.Voter {
 	edited := a.Kind != governance.ApprovalOfStep && a.Edited != nil && a.Edited.By == user
-	self := edited || slices.Contains(a.Editors, user) || a.Requester != nil && a.Requester.ID == user
-	return governance.Voter{UserID: user, Role: role, Self: self}
+	writers := a.Writers
+	if edited {
+		writers = append(slices.Clip(writers), user)
+	}
+	var requester *uuid.UUID
+	if a.Requester != nil {
+		requester = &a.Requester.ID
+	}
+	return governance.NewVoter(user, role, requester, writers)
 }
 
 // Reading is an approval that a batch reads.
@@ -233,7 +241,7 @@ func (r Reading) Asked() (Asked, error) { return asked(r.rows.Value, r.votes.Val
 func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 	a := Asked{
 		ID: row.ID, Kind: governance.ApprovalKind(row.Kind), Args: json.RawMessage(row.Args), Requester: RequesterOf(row),
-		Reason: row.Reason, Form: row.Form, Editors: row.Editors,
+		Reason: row.Reason, Form: row.Form, Writers: row.Writers,
 		About: Subject{
 			TenantID: row.TenantID, Type: SubjectType(row.SubjectType), ID: row.SubjectID, RunID: row.RunID, Attempt: row.Attempt,
 			ExecutionID: row.ExecutionID, WorkflowID: row.WorkflowID,
@@ -257,6 +265,14 @@ func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 		return Asked{}, fmt.Errorf("approval: requirements of %s: %w", row.ID, err)
 	}
 	return a, nil
+}
+
+// Wrote queues that a user has written a text that an execution goes on with, "" for none: whoever wrote
+// counts as a requester of its later approvals, and of those of what waits for it and of what it starts.
+func Wrote(b *db.Batch, tenant uuid.UUID, executionID string, user *uuid.UUID) {
+	if executionID != "" && user != nil {
+		db.QueueExec(b, dbsqlc.New().AddWriter, dbsqlc.AddWriterParams{TenantID: tenant, ExecutionID: executionID, Writer: *user})
+	}
 }
 
 // AskRow is how the question of a subject other than a run stands.
