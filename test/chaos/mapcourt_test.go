@@ -264,7 +264,7 @@ func (c *mapCourt) newDriver(name string, story *mapStory, url string) *mapDrive
 	d.tenant.Connect(c.t, "effects", url, json.RawMessage(madeDocument), "bearer", map[string]string{"token": "effects-token"})
 	d.events = d.tenant.User.With(d.tenant.User.NewKey(c.t, "events:send").Key, "")
 	if name == driverRun {
-		d.tenant.User.NewPolicy(c.t, rig.RequireApproval("all calls", "effects:make", nil))
+		d.tenant.User.NewPolicy(c.t, rig.RequireApproval("all calls", "effects:make", map[string]any{"self_approval": true}))
 	}
 	definition := story.definition
 	if story.inner != "" {

@@ -390,7 +390,7 @@ func TestTemporalApplyShowsNoValues(t *testing.T) {
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, lane string) {
 		t.Helper()
 		g, tenant := withShelf(t, s)
-		tenant.User.NewPolicy(t, rig.RequireApproval("Gate", "shelf:add_thing", nil))
+		tenant.User.NewPolicy(t, rig.RequireApproval("Gate", "shelf:add_thing", map[string]any{"self_approval": true}))
 		path, _ := dryRunOf(t, tenant, publish(t, tenant, "Is held", `[
 			{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"a","value":"1"}},
 			{"id":"two","type":"verb","verb":"shelf:add_thing","args":{"value":"2"}},

@@ -157,7 +157,7 @@ func TestApplyWhoseWorkflowIsTerminatedIsStopped(t *testing.T) {
 	t.Parallel()
 	s := sharedDev().For(t)
 	g, tenant := withShelf(t, s)
-	tenant.User.NewPolicy(t, rig.RequireApproval("Gate", "shelf:add_thing", nil))
+	tenant.User.NewPolicy(t, rig.RequireApproval("Gate", "shelf:add_thing", map[string]any{"self_approval": true}))
 	path, _ := dryRunOf(t, tenant, publish(t, tenant, "Is terminated", `[
 		{"id":"one","type":"verb","verb":"shelf:set_thing","args":{"id":"a","value":"1"}},
 		{"id":"two","type":"verb","verb":"shelf:add_thing","args":{"value":"2"}},

@@ -49,7 +49,7 @@ func TestEditorOfARetryDoesNotApproveItsCalls(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, again.Status, "%s: %s", name, again.Body)
 		asked := heldNow(t, tenant.User)
 		refused := requireCode(t, tenant.User.Do(http.MethodPost, asked+"/approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
-		require.Contains(t, refused.Error.Message, "edited", name)
+		require.Contains(t, refused.Error.Message, "an edit", name)
 		var me struct{ User struct{ ID string } }
 		tenant.User.Do(http.MethodGet, "/v1/me", nil).Data(t, &me)
 		var shown struct{ Editors []string }
@@ -67,10 +67,10 @@ func TestRetryWithoutEditsLeavesItsAuthorAnApprover(t *testing.T) {
 	t.Parallel()
 	_, tenant := connected(t, sharedDev().For(t))
 	tenant.User.NewPolicy(t, rig.Policy("hold", "require_approval", "gate:create_thing", nil))
-	trigger := publish(t, tenant, "Asks again", `[{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}}]`)
+	trigger := publishAs(t, newAuthor(t, tenant), "Asks again", `[{"id":"made","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.id}"}}]`)
 	a := tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{"id": ids(1)[0]}}, "Prefer: wait=0")
 	path := "/v1/executions/" + executionIn(t, a)
-	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, heldNow(t, tenant.User)+"/reject", map[string]any{"reason": "not yet"}).Status)
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, heldNow(t, tenant.User)+"/reject", nil).Status)
 	require.Equal(t, "failed", mapExecutionOf(t, tenant.User.Do(http.MethodGet, path, nil, "Prefer: wait=60"), http.StatusOK).Status)
 	require.Equal(t, http.StatusAccepted, tenant.User.Do(http.MethodPost, path+"/retry", nil, "Prefer: wait=0").Status)
 	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, heldNow(t, tenant.User)+"/approve", nil).Status)

@@ -166,7 +166,7 @@ func TestTemporalMapShowsNoValues(t *testing.T) {
 		for name, shape := range mapShapes {
 			_, tenant := connected(t, s)
 			a := tenant.User.Do(http.MethodPost, "/v1/policies", map[string]any{
-				"name": "asks", "verbMatchers": []any{map[string]any{"type": "verb", "value": "gate:delete_thing"}}, "action": map[string]any{"type": "require_approval"},
+				"name": "asks", "verbMatchers": []any{map[string]any{"type": "verb", "value": "gate:delete_thing"}}, "action": map[string]any{"type": "require_approval"}, "approval": map[string]any{"self_approval": true},
 			})
 			require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 			steps := strings.ReplaceAll(shape.steps, innerID, mapID(publish(t, tenant, "inner", innerShape)))

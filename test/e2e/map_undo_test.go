@@ -26,7 +26,7 @@ func TestCallsThatUndoAreGoverned(t *testing.T) {
 		about := func(action, id string) map[string]any {
 			return map[string]any{
 				"name": action + " " + id, "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}},
-				"conditions": []any{map[string]any{"field": "args.id", "operator": "equals", "value": id}}, "action": map[string]any{"type": action},
+				"conditions": []any{map[string]any{"field": "args.id", "operator": "equals", "value": id}}, "action": map[string]any{"type": action}, "approval": map[string]any{"self_approval": true},
 			}
 		}
 		tenant.User.NewPolicy(t, about("require_approval", list[4]))
@@ -250,7 +250,7 @@ func TestUndoingThatIsHeldGoesOnWhenTheTimeIsOver(t *testing.T) {
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
 		t.Helper()
 		g, tenant := connected(t, s)
-		tenant.User.NewPolicy(t, rig.RequireApproval("asks", "gate:delete_thing", map[string]any{"timeout": 20}))
+		tenant.User.NewPolicy(t, rig.RequireApproval("asks", "gate:delete_thing", map[string]any{"timeout": 20, "self_approval": true}))
 		list := ids(4)
 		steps := strings.Replace(undoesByDeleting, `{"id":"stop","type":"raise","error":{"code":"STOPPED"}}`, `{"id":"w","type":"wait","for":"1h"}`, 1)
 		path := startMap(t, tenant, publish(t, tenant, "Waits", steps), map[string]any{"a": list[0], "b": list[1], "undo_a": list[2], "undo_b": list[3]})

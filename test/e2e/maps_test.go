@@ -40,7 +40,19 @@ type mapExecution struct {
 // publish creates a Map with the steps, publishes it and returns the path of its triggers.
 func publish(t *testing.T, tenant *rig.Tenant, name, steps string) string {
 	t.Helper()
-	a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", json.RawMessage(`{"schema_version":"1","name":"`+name+`","steps":`+steps+`}`))
+	return publishAs(t, tenant.User, name, steps)
+}
+
+// newAuthor is an admin who publishes Maps, so that the owner approves calls that others have written.
+func newAuthor(t *testing.T, tenant *rig.Tenant) *rig.Client {
+	t.Helper()
+	author, _ := tenant.User.NewUser(t, rig.Address(), "admin")
+	return author
+}
+
+func publishAs(t *testing.T, author *rig.Client, name, steps string) string {
+	t.Helper()
+	a := author.Do(http.MethodPost, "/v1/maps?publish=true", json.RawMessage(`{"schema_version":"1","name":"`+name+`","steps":`+steps+`}`))
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 	return a.Header.Get("Location") + "/trigger"
 }

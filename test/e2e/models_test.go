@@ -99,7 +99,7 @@ func agentStep(goal, more string) string {
 func held(t *testing.T, tenant *rig.Tenant, verb string) {
 	t.Helper()
 	a := tenant.User.Do(http.MethodPost, "/v1/policies", map[string]any{
-		"name": "asks", "verbMatchers": []any{map[string]any{"type": "verb", "value": verb}}, "action": map[string]any{"type": "require_approval"},
+		"name": "asks", "verbMatchers": []any{map[string]any{"type": "verb", "value": verb}}, "action": map[string]any{"type": "require_approval"}, "approval": map[string]any{"self_approval": true},
 	})
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 }

@@ -267,8 +267,8 @@ func asked(row dbsqlc.Approval, votes []dbsqlc.VotesRow) (Asked, error) {
 	return a, nil
 }
 
-// Wrote queues that a user has written a text that an execution goes on with, "" for none: whoever wrote
-// counts as a requester of its later approvals, and of those of what waits for it and of what it starts.
+// Wrote queues that a user has written a text that an execution goes on with, "" for none. They
+// count as a requester of its later approvals, and of those of what waits for it and of what it starts.
 func Wrote(b *db.Batch, tenant uuid.UUID, executionID string, user *uuid.UUID) {
 	if executionID != "" && user != nil {
 		db.QueueExec(b, dbsqlc.New().AddWriter, dbsqlc.AddWriterParams{TenantID: tenant, ExecutionID: executionID, Writer: *user})
