@@ -4,22 +4,22 @@
 CREATE OR REPLACE FUNCTION add_writer(p_tenant uuid, p_execution text, p_user uuid)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    at   text := p_execution;
-    next text;
+    here  text := p_execution;
+    above text;
 BEGIN
     FOR level IN 1..20 LOOP
-        EXIT WHEN at IS NULL OR p_user IS NULL;
+        EXIT WHEN here IS NULL OR p_user IS NULL;
         UPDATE map_executions m SET writers = array_append(m.writers, p_user)
-         WHERE m.tenant_id = p_tenant AND m.execution_id = at AND NOT p_user = ANY (m.writers);
-        SELECT CASE WHEN m.awaited THEN m.parent_id END INTO next
-          FROM map_executions m WHERE m.tenant_id = p_tenant AND m.execution_id = at;
+         WHERE m.tenant_id = p_tenant AND m.execution_id = here AND NOT p_user = ANY (m.writers);
+        SELECT CASE WHEN m.awaited THEN m.parent_id END INTO above
+          FROM map_executions m WHERE m.tenant_id = p_tenant AND m.execution_id = here;
         IF NOT FOUND THEN
             UPDATE conversations c SET writers = array_append(c.writers, p_user)
               FROM turns t
-             WHERE t.tenant_id = p_tenant AND t.execution_id = at AND c.tenant_id = p_tenant AND c.id = t.conversation AND NOT p_user = ANY (c.writers);
-            SELECT t.parent_id INTO next FROM turns t WHERE t.tenant_id = p_tenant AND t.execution_id = at;
+             WHERE t.tenant_id = p_tenant AND t.execution_id = here AND c.tenant_id = p_tenant AND c.id = t.conversation AND NOT p_user = ANY (c.writers);
+            SELECT t.parent_id INTO above FROM turns t WHERE t.tenant_id = p_tenant AND t.execution_id = here;
         END IF;
-        at := next;
+        here := above;
     END LOOP;
 END
 $$;

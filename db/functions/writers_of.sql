@@ -5,30 +5,30 @@
 CREATE OR REPLACE FUNCTION writers_of(p_tenant uuid, p_execution text, p_calls boolean)
 RETURNS uuid[] LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    at      text := p_execution;
-    found   uuid[] := '{}';
+    here    text := p_execution;
+    wrote   uuid[] := '{}';
     e       record;
 BEGIN
     FOR level IN 1..20 LOOP
-        EXIT WHEN at IS NULL;
+        EXIT WHEN here IS NULL;
         SELECT m.writers, m.parent_id, m.map_id, m.version INTO e
-          FROM map_executions m WHERE m.tenant_id = p_tenant AND m.execution_id = at;
+          FROM map_executions m WHERE m.tenant_id = p_tenant AND m.execution_id = here;
         IF FOUND THEN
-            found := found || e.writers;
+            wrote := wrote || e.writers;
             IF p_calls THEN
-                found := found || ARRAY(SELECT substr(by_user, 6)::uuid FROM map_versions v, unnest(ARRAY[v.created_by, v.published_by]) AS by_user
+                wrote := wrote || ARRAY(SELECT substr(by_user, 6)::uuid FROM map_versions v, unnest(ARRAY[v.created_by, v.published_by]) AS by_user
                                          WHERE v.tenant_id = p_tenant AND v.map_id = e.map_id AND v.version = e.version AND by_user LIKE 'user:%');
             END IF;
-            at := e.parent_id;
+            here := e.parent_id;
         ELSE
             SELECT c.writers, t.parent_id INTO e
               FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
-             WHERE t.tenant_id = p_tenant AND t.execution_id = at;
+             WHERE t.tenant_id = p_tenant AND t.execution_id = here;
             EXIT WHEN NOT FOUND;
-            found := found || e.writers;
-            at := e.parent_id;
+            wrote := wrote || e.writers;
+            here := e.parent_id;
         END IF;
     END LOOP;
-    RETURN ARRAY(SELECT DISTINCT w FROM unnest(found) AS w WHERE w IS NOT NULL ORDER BY w);
+    RETURN ARRAY(SELECT DISTINCT w FROM unnest(wrote) AS w WHERE w IS NOT NULL ORDER BY w);
 END
 $$;
