@@ -80,6 +80,8 @@ type Deps struct {
 	AgentSessions AgentSessions
 	// Sandboxes evaluate the programs that cut results.
 	Sandboxes Sandboxes
+	// Connections is how many callers the process takes at once; 0 means 4,096. Those that wait have a part.
+	Connections int
 	// Frugal has the process use less memory until done is called. It is called for each body and
 	// document that is large. Nil changes nothing.
 	Frugal func() (done func())
@@ -95,6 +97,7 @@ type Server struct {
 	parameters map[string][]string
 	uploads    *uploads
 	bodies     *share.Pool
+	waits      *share.Pool
 	answers    *share.Pool
 	judging    *share.Pool
 	burst      func() (done func())
@@ -116,7 +119,7 @@ func New(d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{deps: d, parameters: parameters, uploads: newUploads(d.Frugal), bodies: newBodies(), answers: newAnswers(), judging: newJudging(), burst: orNothing(d.Burst), exports: make(chan struct{}, exportsAtOnce)}
+	s := &Server{deps: d, parameters: parameters, uploads: newUploads(d.Frugal), bodies: newBodies(), waits: newWaits(d.Connections), answers: newAnswers(), judging: newJudging(), burst: orNothing(d.Burst), exports: make(chan struct{}, exportsAtOnce)}
 	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, d.Addresses, s.router())
 	return s, nil
 }

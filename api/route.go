@@ -73,6 +73,7 @@ func (s *Server) guarded(rt route) http.Handler {
 		if err := c.CheckQuery(known); err != nil {
 			return wire.Reply{}, err
 		}
+		defer s.boundWait(rt, c)()
 		if rt.method != http.MethodPost {
 			if err := c.ReadConditions(); err != nil {
 				return wire.Reply{}, err

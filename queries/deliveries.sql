@@ -4,6 +4,11 @@ WITH e AS (INSERT INTO events (id, tenant_id, type, body) VALUES (@id, @tenant_i
 INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
 SELECT e.id, @webhook_id, e.tenant_id, e.type, 'pending', @now::timestamptz, @now::timestamptz FROM e;
 
+-- name: QueueDeliveries :one
+-- See db/functions/queue_deliveries.sql.
+SELECT q.next::uuid AS next, q.more::boolean AS more, q.soon::boolean AS soon
+  FROM queue_deliveries(@after::uuid, @looks::integer, @each::integer, @most::integer, @waiting::integer, @now::timestamptz, @recoverable::timestamptz) AS q;
+
 -- name: WebhooksDue :many
 -- Webhooks of all tenants that have deliveries to be attempted for the first time, after an id, in
 -- the order of ids. One look-up in an index for each, however many deliveries it has.

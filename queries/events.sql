@@ -1,18 +1,8 @@
 -- name: InsertEvent :exec
--- The event, and a delivery of it for each webhook of the tenant that wants its type. Where the
--- service disabled a webhook lately, the delivery is cancelled from the start: it can be recovered. An
--- event that is there already is emitted once.
-WITH e AS (
-    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, body)
-    VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @body)
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id, tenant_id, type
-)
-INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
-SELECT e.id, w.id, e.tenant_id, e.type, CASE WHEN w.enabled THEN 'pending' ELSE 'cancelled' END,
-       CASE WHEN w.enabled THEN @now::timestamptz END, @now::timestamptz
-  FROM e JOIN webhooks w ON w.tenant_id = e.tenant_id
- WHERE w.events && @wanted_as::text[] AND (w.enabled OR w.disabled_reason IS NOT NULL AND w.disabled_at > @recoverable::timestamptz);
+-- An event that is there already is emitted once. Webhooks are told by those who read events.
+INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, body)
+VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @body)
+ON CONFLICT (id) DO NOTHING;
 
 -- name: EventsBefore :many
 -- The newest complete events before a place, the newest first. It reads no body beyond @bytes.
@@ -65,20 +55,11 @@ SELECT (pg_snapshot_xmin(pg_current_snapshot())::text)::bigint AS frontier,
                 AND e.xid < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY e.xid LIMIT 1) AS found)::uuid[] AS tenants;
 
 -- name: InsertCustomEvent :one
--- No row where the tenant has an event of this id of the sender. Webhooks are told as by InsertEvent.
-WITH e AS (
-    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, correlate, body)
-    VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @source_id::text, sqlc.narg('correlate')::text, @body)
-    ON CONFLICT (tenant_id, source_id) WHERE source_id IS NOT NULL DO NOTHING
-    RETURNING id, tenant_id, xid, type, body
-), d AS (
-    INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
-    SELECT e.id, w.id, e.tenant_id, e.type, CASE WHEN w.enabled THEN 'pending' ELSE 'cancelled' END,
-           CASE WHEN w.enabled THEN @now::timestamptz END, @now::timestamptz
-      FROM e JOIN webhooks w ON w.tenant_id = e.tenant_id
-     WHERE w.events && @wanted_as::text[] AND (w.enabled OR w.disabled_reason IS NOT NULL AND w.disabled_at > @recoverable::timestamptz)
-)
-SELECT e.id, e.xid::text AS xid, e.type, e.body FROM e;
+-- No row where the tenant has an event of this id of the sender.
+INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, correlate, body)
+VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id'), sqlc.narg('customer_id'), @source_id::text, sqlc.narg('correlate')::text, @body)
+ON CONFLICT (tenant_id, source_id) WHERE source_id IS NOT NULL DO NOTHING
+RETURNING id, xid::text AS xid, type, body;
 
 -- name: EventBySource :one
 SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id AND source_id = @source_id::text;

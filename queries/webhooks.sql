@@ -1,6 +1,11 @@
 -- name: InsertWebhook :exec
-INSERT INTO webhooks (id, tenant_id, url, events, description, enabled, disabled_at, secret, created_by, created_at, updated_at)
-VALUES (@id, @tenant_id, @url, @events, @description, @enabled, sqlc.narg('disabled_at'), @secret, @created_by, @now, @now);
+-- It is told of what is emitted from now on.
+WITH made AS (
+    INSERT INTO webhooks (id, tenant_id, url, events, description, enabled, disabled_at, secret, created_by, created_at, updated_at)
+    VALUES (@id, @tenant_id, @url, @events, @description, @enabled, sqlc.narg('disabled_at'), @secret, @created_by, @now, @now)
+    RETURNING id, tenant_id
+)
+INSERT INTO webhook_readers (webhook_id, tenant_id) SELECT id, tenant_id FROM made;
 
 -- name: GetWebhook :one
 SELECT * FROM webhooks WHERE tenant_id = @tenant_id AND id = @id;
@@ -12,6 +17,10 @@ SELECT * FROM webhooks WHERE tenant_id = @tenant_id AND id = @id FOR UPDATE;
 -- The newest first.
 SELECT * FROM webhooks WHERE tenant_id = @tenant_id AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
  ORDER BY id DESC LIMIT @n;
+
+-- name: ForgoEvents :exec
+-- The webhook is told of what is emitted from now on.
+UPDATE webhook_readers SET xid = pg_current_xact_id(), id = 'ffffffff-ffff-ffff-ffff-ffffffffffff' WHERE tenant_id = @tenant_id AND webhook_id = @id;
 
 -- name: UpdateWebhook :exec
 UPDATE webhooks

@@ -485,6 +485,43 @@ func (q *Queries) ListDeliveries(ctx context.Context, db DBTX, arg ListDeliverie
 	return items, nil
 }
 
+const QueueDeliveries = `-- name: QueueDeliveries :one
+SELECT q.next::uuid AS next, q.more::boolean AS more, q.soon::boolean AS soon
+  FROM queue_deliveries($1::uuid, $2::integer, $3::integer, $4::integer, $5::integer, $6::timestamptz, $7::timestamptz) AS q
+`
+
+type QueueDeliveriesParams struct {
+	After       uuid.UUID
+	Looks       int32
+	Each        int32
+	Most        int32
+	Waiting     int32
+	Now         time.Time
+	Recoverable time.Time
+}
+
+type QueueDeliveriesRow struct {
+	Next uuid.UUID
+	More bool
+	Soon bool
+}
+
+// See db/functions/queue_deliveries.sql.
+func (q *Queries) QueueDeliveries(ctx context.Context, db DBTX, arg QueueDeliveriesParams) (QueueDeliveriesRow, error) {
+	row := db.QueryRow(ctx, QueueDeliveries,
+		arg.After,
+		arg.Looks,
+		arg.Each,
+		arg.Most,
+		arg.Waiting,
+		arg.Now,
+		arg.Recoverable,
+	)
+	var i QueueDeliveriesRow
+	err := row.Scan(&i.Next, &i.More, &i.Soon)
+	return i, err
+}
+
 const RecoverDeliveries = `-- name: RecoverDeliveries :execrows
 UPDATE webhook_deliveries AS again SET status = 'pending', round = again.round + 1, attempts = 0, first_at = NULL, next_at = $1::timestamptz, updated_at = $1::timestamptz
  WHERE again.webhook_id = $2 AND again.event_id = ANY (ARRAY(

@@ -7,7 +7,6 @@ package dbsqlc
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -350,19 +349,10 @@ func (q *Queries) GetEvent(ctx context.Context, db DBTX, arg GetEventParams) (Ge
 }
 
 const InsertCustomEvent = `-- name: InsertCustomEvent :one
-WITH e AS (
-    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, correlate, body)
-    VALUES ($1, $2, $3, $4, $5, $6, $7::text, $8::text, $9)
-    ON CONFLICT (tenant_id, source_id) WHERE source_id IS NOT NULL DO NOTHING
-    RETURNING id, tenant_id, xid, type, body
-), d AS (
-    INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
-    SELECT e.id, w.id, e.tenant_id, e.type, CASE WHEN w.enabled THEN 'pending' ELSE 'cancelled' END,
-           CASE WHEN w.enabled THEN $10::timestamptz END, $10::timestamptz
-      FROM e JOIN webhooks w ON w.tenant_id = e.tenant_id
-     WHERE w.events && $11::text[] AND (w.enabled OR w.disabled_reason IS NOT NULL AND w.disabled_at > $12::timestamptz)
-)
-SELECT e.id, e.xid::text AS xid, e.type, e.body FROM e
+INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, source_id, correlate, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7::text, $8::text, $9)
+ON CONFLICT (tenant_id, source_id) WHERE source_id IS NOT NULL DO NOTHING
+RETURNING id, xid::text AS xid, type, body
 `
 
 type InsertCustomEventParams struct {
@@ -375,9 +365,6 @@ type InsertCustomEventParams struct {
 	SourceID    string
 	Correlate   *string
 	Body        string
-	Now         time.Time
-	WantedAs    []string
-	Recoverable time.Time
 }
 
 type InsertCustomEventRow struct {
@@ -387,7 +374,7 @@ type InsertCustomEventRow struct {
 	Body string
 }
 
-// No row where the tenant has an event of this id of the sender. Webhooks are told as by InsertEvent.
+// No row where the tenant has an event of this id of the sender.
 func (q *Queries) InsertCustomEvent(ctx context.Context, db DBTX, arg InsertCustomEventParams) (InsertCustomEventRow, error) {
 	row := db.QueryRow(ctx, InsertCustomEvent,
 		arg.ID,
@@ -399,9 +386,6 @@ func (q *Queries) InsertCustomEvent(ctx context.Context, db DBTX, arg InsertCust
 		arg.SourceID,
 		arg.Correlate,
 		arg.Body,
-		arg.Now,
-		arg.WantedAs,
-		arg.Recoverable,
 	)
 	var i InsertCustomEventRow
 	err := row.Scan(
@@ -414,23 +398,12 @@ func (q *Queries) InsertCustomEvent(ctx context.Context, db DBTX, arg InsertCust
 }
 
 const InsertEvent = `-- name: InsertEvent :exec
-WITH e AS (
-    INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, body)
-    VALUES ($4, $5, $6, $7, $8, $9, $10)
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id, tenant_id, type
-)
-INSERT INTO webhook_deliveries (event_id, webhook_id, tenant_id, type, status, next_at, updated_at)
-SELECT e.id, w.id, e.tenant_id, e.type, CASE WHEN w.enabled THEN 'pending' ELSE 'cancelled' END,
-       CASE WHEN w.enabled THEN $1::timestamptz END, $1::timestamptz
-  FROM e JOIN webhooks w ON w.tenant_id = e.tenant_id
- WHERE w.events && $2::text[] AND (w.enabled OR w.disabled_reason IS NOT NULL AND w.disabled_at > $3::timestamptz)
+INSERT INTO events (id, tenant_id, type, execution_id, session_id, customer_id, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (id) DO NOTHING
 `
 
 type InsertEventParams struct {
-	Now         time.Time
-	WantedAs    []string
-	Recoverable time.Time
 	ID          uuid.UUID
 	TenantID    uuid.UUID
 	Type        string
@@ -440,14 +413,9 @@ type InsertEventParams struct {
 	Body        string
 }
 
-// The event, and a delivery of it for each webhook of the tenant that wants its type. Where the
-// service disabled a webhook lately, the delivery is cancelled from the start: it can be recovered. An
-// event that is there already is emitted once.
+// An event that is there already is emitted once. Webhooks are told by those who read events.
 func (q *Queries) InsertEvent(ctx context.Context, db DBTX, arg InsertEventParams) error {
 	_, err := db.Exec(ctx, InsertEvent,
-		arg.Now,
-		arg.WantedAs,
-		arg.Recoverable,
 		arg.ID,
 		arg.TenantID,
 		arg.Type,

@@ -1244,6 +1244,14 @@ type WebhookDelivery struct {
 	Queue     *uuid.UUID
 }
 
+type WebhookReader struct {
+	WebhookID uuid.UUID
+	TenantID  uuid.UUID
+	Xid       pgtype.Uint64
+	ID        uuid.UUID
+	NextAt    time.Time
+}
+
 type WindowCount struct {
 	TenantID uuid.UUID
 	Series   uuid.UUID

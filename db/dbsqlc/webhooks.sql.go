@@ -59,6 +59,21 @@ func (q *Queries) DisableWebhook(ctx context.Context, db DBTX, arg DisableWebhoo
 	return result.RowsAffected(), nil
 }
 
+const ForgoEvents = `-- name: ForgoEvents :exec
+UPDATE webhook_readers SET xid = pg_current_xact_id(), id = 'ffffffff-ffff-ffff-ffff-ffffffffffff' WHERE tenant_id = $1 AND webhook_id = $2
+`
+
+type ForgoEventsParams struct {
+	TenantID uuid.UUID
+	ID       uuid.UUID
+}
+
+// The webhook is told of what is emitted from now on.
+func (q *Queries) ForgoEvents(ctx context.Context, db DBTX, arg ForgoEventsParams) error {
+	_, err := db.Exec(ctx, ForgoEvents, arg.TenantID, arg.ID)
+	return err
+}
+
 const GetWebhook = `-- name: GetWebhook :one
 SELECT id, tenant_id, url, events, description, enabled, disabled_at, disabled_reason, secret, previous_secret, previous_until, rotated_at, succeeded_at, created_by, created_at, updated_at FROM webhooks WHERE tenant_id = $1 AND id = $2
 `
@@ -93,8 +108,12 @@ func (q *Queries) GetWebhook(ctx context.Context, db DBTX, arg GetWebhookParams)
 }
 
 const InsertWebhook = `-- name: InsertWebhook :exec
-INSERT INTO webhooks (id, tenant_id, url, events, description, enabled, disabled_at, secret, created_by, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
+WITH made AS (
+    INSERT INTO webhooks (id, tenant_id, url, events, description, enabled, disabled_at, secret, created_by, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
+    RETURNING id, tenant_id
+)
+INSERT INTO webhook_readers (webhook_id, tenant_id) SELECT id, tenant_id FROM made
 `
 
 type InsertWebhookParams struct {
@@ -110,6 +129,7 @@ type InsertWebhookParams struct {
 	Now         time.Time
 }
 
+// It is told of what is emitted from now on.
 func (q *Queries) InsertWebhook(ctx context.Context, db DBTX, arg InsertWebhookParams) error {
 	_, err := db.Exec(ctx, InsertWebhook,
 		arg.ID,

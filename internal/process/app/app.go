@@ -340,7 +340,7 @@ func (a *App) buildAPI() error {
 		Customers:  a.customers,
 		Facts:      a.facts,
 		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools, Sandboxes: a.programs,
-		Frugal: memory.Frugal, Burst: memory.Burst,
+		Connections: a.cfg.MaxConnections, Frugal: memory.Frugal, Burst: memory.Burst,
 	})
 	if err == nil && a.roles.Front != nil {
 		a.handler = a.roles.Front(a.handler)
@@ -486,9 +486,9 @@ const (
 )
 
 func (a *App) serve(ctx context.Context, g *errgroup.Group, l net.Listener) {
-	l = newConnections(l, a.cfg.MaxConnections, a.proxies, a.log)
+	connections := newConnections(l, a.cfg.MaxConnections, a.proxies, a.log)
 	srv := &http.Server{
-		Handler: a.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		Handler: connections.sparing(a.handler), ConnState: connections.note, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerBytes,
 		ErrorLog:       slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
@@ -508,7 +508,7 @@ func (a *App) serve(ctx context.Context, g *errgroup.Group, l net.Listener) {
 		return nil
 	})
 	g.Go(func() error {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(connections); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("app: serve: %w", err)
 		}
 		return nil

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"container/list"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -12,6 +14,10 @@ import (
 
 // sourceShare is the part of all connections that one address may have: a quarter.
 const sourceShare = 4
+
+// reserved is the part of all connections that is kept for new callers: another quarter. Where the others
+// are open, each closes after its answer. So those of a caller who only keeps them open are given back.
+const reserved = 4
 
 // refusedEvery is how often the log names refused connections.
 const refusedEvery = 10 * time.Second
@@ -29,15 +35,18 @@ type connections struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	mu      sync.Mutex
-	open    int
+	mu   sync.Mutex
+	open int
+	// idle are those whose caller has its answer and keeps them open, the longest first.
+	idle    list.List
+	waiting map[net.Conn]*list.Element // of idle
 	sources map[netip.Prefix]int
 	refused int
 	told    time.Time
 }
 
 func newConnections(l net.Listener, most int, proxies []netip.Prefix, log *slog.Logger) *connections {
-	return &connections{Listener: l, most: most, many: proxies, log: log, now: time.Now, sources: map[netip.Prefix]int{}}
+	return &connections{Listener: l, most: most, many: proxies, log: log, now: time.Now, sources: map[netip.Prefix]int{}, waiting: map[net.Conn]*list.Element{}}
 }
 
 // Accept implements net.Listener.
@@ -48,7 +57,7 @@ func (c *connections) Accept() (net.Conn, error) {
 			return nil, fmt.Errorf("app: accept: %w", err)
 		}
 		source := sourceOf(conn.RemoteAddr())
-		if c.admit(source) {
+		if c.admit(source) || c.giveBack() && c.admit(source) {
 			return &admitted{Conn: conn, leave: sync.OnceFunc(func() { c.leave(source) })}, nil
 		}
 		_ = conn.Close() // the caller is told nothing but that
@@ -85,12 +94,60 @@ func (c *connections) admit(source netip.Prefix) bool {
 		c.sources[source]++
 		return true
 	}
+	if c.open >= c.most && c.idle.Len() > 0 {
+		return false // one of these is closed for it
+	}
 	c.refused++
 	if now := c.now(); now.Sub(c.told) >= refusedEvery {
 		c.log.Warn("connections refused: too many are open", "refused", c.refused, "open", c.open, "of_this_source", c.sources[source], "source", source.Addr().String())
 		c.refused, c.told = 0, now
 	}
 	return false
+}
+
+// sparing has the connection closed after an answer while few are left.
+func (c *connections) sparing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.crowded() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// note follows which connections are idle.
+func (c *connections) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at, is := c.waiting[conn]; is {
+		c.idle.Remove(at)
+		delete(c.waiting, conn)
+	}
+	if state == http.StateIdle {
+		c.waiting[conn] = c.idle.PushBack(conn)
+	}
+}
+
+// giveBack closes the connection that is idle for longest, for a new caller. It returns false where the
+// place is not wanted, or none is idle.
+func (c *connections) giveBack() bool {
+	c.mu.Lock()
+	at := c.idle.Front()
+	if c.open < c.most || at == nil {
+		c.mu.Unlock()
+		return false
+	}
+	conn := c.idle.Remove(at).(net.Conn)
+	delete(c.waiting, conn)
+	c.mu.Unlock()
+	_ = conn.Close()
+	return true
+}
+
+func (c *connections) crowded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open > c.most-c.most/reserved
 }
 
 func (c *connections) leave(source netip.Prefix) {

@@ -3,6 +3,8 @@ package app
 import (
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 
@@ -83,4 +85,56 @@ func TestConnectionsBeyondTheLimitsAreClosed(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF, "all connections are in use")
 	require.NoError(t, last.Close())
 	require.Equal(t, 7, c.open)
+}
+
+// While few connections are left, each is closed after its answer.
+func TestCrowdedConnectionsAreClosedAfterTheirAnswer(t *testing.T) {
+	t.Parallel()
+	c := newConnections(make(dials), 8, nil, quiet())
+	answer := func() string {
+		w := httptest.NewRecorder()
+		c.sparing(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		return w.Header().Get("Connection")
+	}
+	source := netip.MustParsePrefix("127.0.0.1/32")
+	for range 6 {
+		require.True(t, c.admit(source))
+	}
+	require.Empty(t, answer())
+	require.True(t, c.admit(source))
+	require.Equal(t, "close", answer())
+	c.leave(source)
+	require.Empty(t, answer())
+}
+
+// One that only keeps its connection open gives it back to a new caller. One that waits for its answer
+// keeps it.
+func TestIdleConnectionIsGivenBackToANewCaller(t *testing.T) {
+	t.Parallel()
+	l := make(dials, 100)
+	c := newConnections(l, 2, nil, quiet())
+	accepted := func() (conn, caller net.Conn) {
+		t.Helper()
+		caller = l.dial("127.0.0.1:1")
+		conn, err := c.Accept()
+		require.NoError(t, err)
+		c.note(conn, http.StateActive)
+		return conn, caller
+	}
+	idle, left := accepted()
+	c.note(idle, http.StateIdle)
+	busy, _ := accepted()
+	again, _ := accepted()
+	_, err := left.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	c.note(idle, http.StateClosed)
+	refused := l.dial("127.0.0.1:1")
+	c.note(again, http.StateIdle)
+	c.note(again, http.StateActive)
+	require.NoError(t, l.Close())
+	_, err = c.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = refused.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.NoError(t, busy.Close())
 }

@@ -78,6 +78,7 @@ var impersonal = map[string]string{
 	"tenant_keys":          "keys",
 	"api_keys":             "the tenant's",
 	"webhooks":             "the tenant's",
+	"webhook_readers":      "ids: how far events were read",
 	"policies":             "written by the tenant's people for all calls",
 	"policy_versions":      "written by the tenant's people for all calls",
 	"policy_sets":          "numbers and names of arguments",

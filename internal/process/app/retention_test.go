@@ -113,6 +113,7 @@ var kept = map[string]string{
 	"customer_tags":        "until the tenant erases the customer",
 	"customer_erasures":    "that and when a customer was erased; it names none by the end",
 	"webhooks":             "until the tenant deletes it",
+	"webhook_readers":      "one row of each webhook",
 	"model_providers":      "until the tenant deletes it",
 	"map_executions":       "the fence: no name runs twice; the job erases its texts",
 	"map_places":           "one row of each execution that has not ended",

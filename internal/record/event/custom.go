@@ -68,7 +68,7 @@ func (s *Events) Send(ctx context.Context, who actor.Actor, sent Sent) (out Stor
 	b := &db.Batch{}
 	row := db.QueueOptional(b, s.q.InsertCustomEvent, dbsqlc.InsertCustomEventParams{
 		ID: p.ID, TenantID: p.TenantID, Type: p.Type, ExecutionID: p.ExecutionID, SessionID: p.SessionID, CustomerID: p.CustomerID,
-		SourceID: sent.ID, Correlate: db.Optional(sent.Correlate), Body: p.Body, Now: p.Now, WantedAs: p.WantedAs, Recoverable: p.Recoverable,
+		SourceID: sent.ID, Correlate: db.Optional(sent.Correlate), Body: p.Body,
 	})
 	s.d.Quotas.Queue(b, who.TenantID, quota.CustomEvents)
 	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {

@@ -19,18 +19,6 @@ const Recoverable = 7 * 24 * time.Hour
 // All is what a webhook names that wants events of every type.
 const All = "*"
 
-// WantedAs returns all that a webhook can name to be told of events of the type: the type, its
-// families, and All.
-func WantedAs(t Type) []string {
-	names := []string{All, string(t)}
-	for i, c := range string(t) {
-		if c == '.' {
-			names = append(names, string(t[:i])+".*")
-		}
-	}
-	return names
-}
-
 // Wantable reports whether a webhook may name it: All, a type of the table or a family of such
 // types, or a type or family of custom events.
 func Wantable(name string) bool {

@@ -71,7 +71,6 @@ func params(e Event, now time.Time) dbsqlc.InsertEventParams {
 		ID: id, TenantID: e.TenantID, Type: string(e.Body.Type()),
 		ExecutionID: db.Optional(e.ExecutionID), SessionID: db.Optional(e.SessionID), CustomerID: db.Optional(findable(e.CustomerID)),
 		Body: seal(e.Key, e.TenantID, id, body),
-		Now:  now, WantedAs: WantedAs(e.Body.Type()), Recoverable: now.Add(-Recoverable),
 	}
 }
 

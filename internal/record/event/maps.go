@@ -101,6 +101,6 @@ func queueOnce(b *db.Batch, e Event, name string, correlate *string) {
 	p := params(e, time.Now())
 	db.QueueOptional(b, dbsqlc.New().InsertCustomEvent, dbsqlc.InsertCustomEventParams{
 		ID: p.ID, TenantID: p.TenantID, Type: p.Type, ExecutionID: p.ExecutionID, SessionID: p.SessionID, CustomerID: p.CustomerID,
-		SourceID: name, Correlate: correlate, Body: p.Body, Now: p.Now, WantedAs: p.WantedAs, Recoverable: p.Recoverable,
+		SourceID: name, Correlate: correlate, Body: p.Body,
 	})
 }

@@ -11,6 +11,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/record/event"
 )
 
 // channel is where processes are told that events may have been committed.
@@ -26,6 +28,17 @@ const (
 	// webhooksMost and claimMost bound one look: 500 look-ups in an index, and 256 events of 64 KB.
 	webhooksMost = 500
 	claimMost    = 256
+	// soonAfter is the pause before a look for events that an older transaction keeps from being
+	// complete. It doubles up to restEvery.
+	soonAfter = 5 * time.Millisecond
+	// readersMost, eventsEach and eventsMost bound for how many webhooks one look reads events, how many
+	// for one, and in all. So its transaction takes milliseconds, whatever a tenant emits.
+	readersMost = 500
+	eventsEach  = 200
+	eventsMost  = 2000
+	// waitingMost is how many deliveries of one webhook wait for their first attempt. Its further events
+	// are read when some have been attempted: none is lost, and other webhooks are not delayed.
+	waitingMost = 1000
 	// reconnect is the pause after a look that failed.
 	reconnect = time.Second
 )
@@ -47,16 +60,25 @@ func (s *Service) Dispatch(ctx context.Context, drain time.Duration) {
 	listening, deaf := context.WithCancel(ctx)
 	defer deaf()
 	go s.listen(listening)
-	var from uuid.UUID
+	var at begins
+	incomplete := soonAfter
 	for ctx.Err() == nil {
-		found, waiting, next, err := s.look(ctx, from, func(d delivery, p place) { under.Go(func() { s.first(lasting, d, p) }) })
-		from = next
+		l, err := s.look(ctx, at, func(d delivery, p place) { under.Go(func() { s.first(lasting, d, p) }) })
+		at = l.next
+		if !l.soon {
+			incomplete = soonAfter
+		}
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.d.Log.WarnContext(ctx, "looking for deliveries failed", "error", err)
 			pause(ctx, reconnect)
-		case found > 0:
-		case waiting:
+		case l.found > 0 || l.more:
+		case at.readers != uuid.Nil: // there are webhooks that this look has not come to
+			pause(ctx, gatherFor)
+		case l.soon:
+			pause(ctx, incomplete)
+			incomplete = min(2*incomplete, restEvery)
+		case l.waiting:
 			pause(ctx, gatherFor)
 			s.await(ctx)
 		default:
@@ -114,18 +136,36 @@ func pause(ctx context.Context, d time.Duration) {
 // delivery is a claimed delivery with what its attempt needs.
 type delivery dbsqlc.ClaimDeliveryRow
 
-// look claims deliveries that are due, of the webhooks after an id, and hands each to attempt with
-// its place. It returns how many there were, whether others wait for places, and where the next
-// look begins. A webhook gets rows for its places only, so one with many rows delays no other.
-func (s *Service) look(ctx context.Context, from uuid.UUID, attempt func(delivery, place)) (found int, waiting bool, next uuid.UUID, err error) {
-	sweeping := s.d.DB.Presenting(db.SettingSweep, "on")
+// begins says after which webhooks a look begins: to read events for, and to claim deliveries of.
+type begins struct{ readers, due uuid.UUID }
+
+// looked is what a look has found.
+type looked struct {
+	// found is how many deliveries were claimed.
+	found int
+	// waiting: others wait for places. more: events can be read at once. soon: some are not complete yet.
+	waiting, more, soon bool
+	next                begins
+}
+
+// look reads the next events for webhooks. Then it claims deliveries that are due, and hands each to
+// attempt with its place. A webhook gets rows for its places only, so one with many rows delays no other.
+func (s *Service) look(ctx context.Context, at begins, attempt func(delivery, place)) (l looked, err error) {
 	now := s.now()
-	rows, err := s.q.WebhooksDue(ctx, sweeping, dbsqlc.WebhooksDueParams{After: from, Now: now, Most: webhooksMost})
-	if err != nil {
-		return 0, false, from, fmt.Errorf("webhook: look for deliveries: %w", err)
+	b := &db.Batch{}
+	read := db.Queue(b, s.q.QueueDeliveries, dbsqlc.QueueDeliveriesParams{
+		After: at.readers, Looks: readersMost, Each: eventsEach, Most: eventsMost, Waiting: waitingMost, Now: now, Recoverable: now.Add(-event.Recoverable),
+	})
+	due := db.Queue(b, s.q.WebhooksDue, dbsqlc.WebhooksDueParams{After: at.due, Now: now, Most: webhooksMost})
+	l.next = at
+	if err := s.d.DB.SendPresenting(ctx, db.SettingSweep, "on", b); err != nil {
+		return l, fmt.Errorf("webhook: look for deliveries: %w", err)
 	}
-	if len(rows) == webhooksMost {
-		next = rows[len(rows)-1].WebhookID
+	failpoint.Hit("deliveries_queued", uuid.Nil)
+	l.more, l.soon = read.Value.More, read.Value.Soon
+	rows := due.Value
+	if l.next = (begins{readers: read.Value.Next}); len(rows) == webhooksMost {
+		l.next.due = rows[len(rows)-1].WebhookID
 	}
 	places, p, waiting := s.takeFor(rows)
 	defer func() {
@@ -136,20 +176,21 @@ func (s *Service) look(ctx context.Context, from uuid.UUID, attempt func(deliver
 			}
 		}
 	}()
-	if len(p.WebhookIds) == 0 {
-		return 0, waiting, next, nil
+	if l.waiting = waiting; len(p.WebhookIds) == 0 {
+		return l, nil
 	}
 	p.Now, p.LostAt = now, now.Add(leases*s.cfg.Timeout)
-	claimed, err := s.q.ClaimDeliveries(ctx, sweeping, p)
+	claimed, err := s.q.ClaimDeliveries(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), p)
 	if err != nil {
-		return 0, false, from, fmt.Errorf("webhook: claim deliveries: %w", err)
+		return l, fmt.Errorf("webhook: claim deliveries: %w", err)
 	}
 	for _, row := range claimed {
 		mine := places[row.WebhookID]
 		places[row.WebhookID] = mine[1:]
 		attempt(delivery(row), mine[0])
 	}
-	return len(claimed), waiting, next, nil
+	l.found = len(claimed)
+	return l, nil
 }
 
 // takeFor takes places for the webhooks that have deliveries due, by turns, as many as one look

@@ -134,11 +134,13 @@ func TestClaimTakesNoMoreThanItsPlaces(t *testing.T) {
 		require.NoError(t, err)
 	}
 	o.emit(o.who, revoked())
+	o.read()
 	_, err = conn.Exec(t.Context(), "ANALYZE webhook_deliveries")
 	require.NoError(t, err)
 	for range 20 {
 		o.emit(o.who, revoked())
 	}
+	o.read()
 	rows, err := o.q.ClaimDeliveries(t.Context(), conn, dbsqlc.ClaimDeliveriesParams{
 		WebhookIds: []uuid.UUID{w.ID}, Most: []int32{3}, Now: o.now(), LostAt: o.now().Add(time.Minute),
 	})

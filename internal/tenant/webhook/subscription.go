@@ -216,6 +216,10 @@ func (s *Service) Update(ctx context.Context, who actor.Actor, id uuid.UUID, c C
 			return nil
 		}
 		b := &db.Batch{}
+		remembers := row.DisabledReason != nil && row.DisabledAt != nil && row.DisabledAt.After(s.now().Add(-event.Recoverable))
+		if w.Enabled && !row.Enabled && !remembers {
+			db.QueueExec(b, s.q.ForgoEvents, dbsqlc.ForgoEventsParams{TenantID: who.TenantID, ID: id})
+		}
 		db.QueueExec(b, s.q.UpdateWebhook, dbsqlc.UpdateWebhookParams{
 			TenantID: who.TenantID, ID: id, Url: w.URL, Events: w.Events, Description: w.Description, Enabled: w.Enabled,
 			DisabledAt: w.DisabledAt, DisabledReason: db.Optional(string(w.DisabledReason)), Now: w.UpdatedAt,
