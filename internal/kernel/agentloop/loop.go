@@ -40,9 +40,8 @@ const (
 const (
 	// OutputTokens is how long an answer may be where the agent does not say.
 	OutputTokens = 4096
-	// MaxAnswer is how many bytes of text an answer may have, and MaxAtOnce how many calls.
+	// MaxAnswer is how many bytes of text an answer may have.
 	MaxAnswer = 256 << 10
-	MaxAtOnce = 16
 )
 
 const rules = `You answer the messages of customers on behalf of a company. The company's instructions come after these rules.
@@ -175,8 +174,6 @@ func Judge(r model.Response) Verdict {
 		return Verdict{Reply: text} // it says why it will not
 	case r.Finish == model.CutOff && len(r.Calls) > 0:
 		return Verdict{Failed: "the answer of the model was cut off within a call"}
-	case len(r.Calls) > MaxAtOnce:
-		return Verdict{Failed: fmt.Sprintf("the model asked for %d calls at once; %d are allowed", len(r.Calls), MaxAtOnce)}
 	case len(r.Calls) > 0:
 		return Verdict{Calls: r.Calls}
 	case text == "" && r.Finish == model.CutOff:

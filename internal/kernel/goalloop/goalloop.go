@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/modelstep"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/strictjson"
 )
@@ -213,12 +214,8 @@ type shownFact struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 	Bytes     int             `json:"bytes,omitempty"` // of a result that is not shown in full
 	Beginning string          `json:"beginning,omitempty"`
-	Error     *shownError     `json:"error,omitempty"`
-}
 
-type shownError struct {
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
+	Error *modelstep.Failure `json:"error,omitempty"`
 }
 
 // shown returns the facts with as much of their results as there is room for.
@@ -231,8 +228,12 @@ func shown(facts []Fact) []shownFact {
 		if len(f.Args) > maxArgs {
 			s.Args, s.ArgsBegin = nil, strings.ToValidUTF8(string(f.Args[:maxBeginning]), "")
 		}
-		if f.Error != nil {
-			s.Error = &shownError{f.Error.Code, f.Error.Detail}
+		if s.Error = modelstep.FailureOf(f.Error); s.Error != nil {
+			if said := len(s.Error.ProviderError); said <= room {
+				room -= said
+			} else {
+				s.Error.ProviderError = nil
+			}
 		}
 		switch most := min(maxResult, room); {
 		case len(f.Result) <= most:

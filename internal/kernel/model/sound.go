@@ -26,6 +26,22 @@ func (r Response) Sound() Response {
 	return r
 }
 
+// How many calls of one answer are made, and how many are kept. Those between are told that they were not
+// made. The rest is left out, so that the next request has a bounded length.
+const (
+	MaxCalls = 16
+	MaxTold  = 4 * MaxCalls
+)
+
+// NotMade is what the model hears of a call of its answer after the first MaxCalls.
+const NotMade = "an answer may ask for at most 16 calls; this one and those after it were not made: ask for them again"
+
+// Bounded returns the response without the calls that are too many.
+func (r Response) Bounded() Response {
+	r.Calls = r.Calls[:min(len(r.Calls), MaxTold)]
+	return r
+}
+
 func soundArgs(args json.RawMessage) json.RawMessage {
 	switch {
 	case len(args) == 0:

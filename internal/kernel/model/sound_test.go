@@ -33,3 +33,12 @@ func TestSoundResponseCanBeKept(t *testing.T) {
 	require.Positive(t, most.Usage.Total())
 	require.True(t, utf8.ValidString(most.Model))
 }
+
+// A model may ask for any number of calls at once; only so many are told to it again.
+func TestResponseHasABoundedNumberOfCalls(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []int{0, 1, model.MaxCalls, model.MaxTold, 5000} {
+		kept := model.Response{Calls: make([]model.ToolCall, asked)}.Bounded().Calls
+		require.Len(t, kept, min(asked, 64))
+	}
+}

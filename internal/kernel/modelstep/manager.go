@@ -22,17 +22,11 @@ type Call struct {
 	Args   json.RawMessage `json:"args"`
 	Status string          `json:"status"`
 	Result json.RawMessage `json:"result,omitempty"`
-	Error  *CallError      `json:"error,omitempty"`
+	Error  *Failure        `json:"error,omitempty"`
 }
 
 func (c Call) succeeded() bool {
 	return c.Status == string(stepmachine.CallExecuted) || c.Status == string(stepmachine.CallIntercepted)
-}
-
-// CallError is why a call has no result.
-type CallError struct {
-	Code   string `json:"code"`
-	Detail string `json:"detail,omitempty"`
 }
 
 // Check is a hard check of the work. No manager passes one that has failed.

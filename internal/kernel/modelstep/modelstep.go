@@ -29,11 +29,9 @@ const (
 	// MaxRequest is how many bytes of text the first request may have, MaxAnswer an answer.
 	MaxRequest = 1 << 20
 	MaxAnswer  = 256 << 10
-	// MaxTools is how many verbs an agent may have, MaxTurns how often it may ask for calls, and
-	// MaxCalls how many at once.
+	// MaxTools is how many verbs an agent may have, and MaxTurns how often it may ask for calls.
 	MaxTools = 100
 	MaxTurns = 10
-	MaxCalls = 16
 	// maxResult is how many bytes of a result the model reads.
 	maxResult = 16 << 10
 	// maxDepth is how deep an output may nest: as deep as results of expressions.
@@ -188,8 +186,6 @@ func Judge(do mapdef.Action, answers []model.Response, turns int, check func(jso
 		return Verdict{Failed: fmt.Sprintf("the answer of the model has more than %d bytes", MaxAnswer)}
 	case len(last.Calls) > 0 && do.Type() != mapdef.TypeAgent:
 		return Verdict{Failed: "the model called a tool where there is none"}
-	case len(last.Calls) > MaxCalls:
-		return Verdict{Failed: fmt.Sprintf("the model asked for %d calls at once; %d are allowed", len(last.Calls), MaxCalls)}
 	case len(last.Calls) > 0 && calling(answers) > turns:
 		return Verdict{Failed: fmt.Sprintf("the agent asked for calls %d times without an end", turns+1)}
 	case len(last.Calls) > 0:
@@ -305,11 +301,25 @@ type ToolEnd struct {
 	Error *stepmachine.Error
 }
 
-// failed is what a model hears of a call that failed: enough to make a better one.
-type failed struct {
-	Code          string          `json:"code"`
-	Detail        string          `json:"detail"`
+// Failure is what a model hears of a call that failed: enough to make a better one. The models of messages,
+// goals, steps and managers hear the same.
+type Failure struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+	// Retryable: the same call may succeed later, after so many seconds where that is known.
+	Retryable  bool  `json:"retryable,omitempty"`
+	RetryAfter int64 `json:"retry_after_seconds,omitempty"`
+	// ProviderError is what the provider has answered, masked.
 	ProviderError json.RawMessage `json:"provider_error,omitempty"`
+}
+
+// FailureOf returns what a model hears of an error; nil for nil.
+func FailureOf(e *stepmachine.Error) *Failure {
+	if e == nil {
+		return nil
+	}
+	after := (e.RetryAfterMS + 999) / 1000 // whole seconds, rounded up
+	return &Failure{Code: e.Code, Detail: e.Detail, Retryable: e.Retryable, RetryAfter: after, ProviderError: e.ProviderError}
 }
 
 // Told returns the message that tells the model how its call has ended.
@@ -320,7 +330,7 @@ func Told(callID string, end ToolEnd) model.Message {
 	}
 	switch {
 	case end.Error != nil:
-		shown["error"] = failed{end.Error.Code, end.Error.Detail, end.Error.ProviderError}
+		shown["error"] = FailureOf(end.Error)
 	case len(end.Result) > maxResult:
 		shown["bytes"], shown["beginning"] = len(end.Result), strings.ToValidUTF8(string(end.Result[:maxResult]), "")
 	case end.Result != nil:

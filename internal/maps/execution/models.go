@@ -481,6 +481,15 @@ func (a AskedModel) ToolCall(ctx context.Context, turn, number int) (call model.
 }
 
 // Offered reports whether an agent was offered the tool.
-func Offered(turns []ModelTurn, name string) bool {
-	return len(turns) > 0 && turns[0].Request != nil && slices.ContainsFunc(turns[0].Request.Tools, func(t model.Tool) bool { return t.Name == name })
+func Offered(turns []ModelTurn, name string) bool { return slices.Contains(ToolNames(turns), name) }
+
+// ToolNames returns the names of the tools that an agent was offered.
+func ToolNames(turns []ModelTurn) (names []string) {
+	if len(turns) == 0 || turns[0].Request == nil {
+		return nil
+	}
+	for _, t := range turns[0].Request.Tools {
+		names = append(names, t.Name)
+	}
+	return names
 }

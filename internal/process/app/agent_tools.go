@@ -80,7 +80,7 @@ func (t agentTools) Resolve(ctx context.Context, o answering.Offer, offered answ
 	}
 	r, err := t.box.Resolve(ctx, o.Tenant, set, call)
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
-		out.Failed = stepmachine.NewError(string(f.Code), f.Message)
+		out.Failed = stepmachine.OfFault(f)
 		return out, nil
 	}
 	if err != nil {

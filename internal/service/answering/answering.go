@@ -350,7 +350,7 @@ func (a *Answerer) answered(
 ) (flow.TurnNext, error) {
 	var used budget.Amount
 	used.Tokens, used.Money = given.Used()
-	w.next.Response, w.next.Error, w.next.Money = unique(given.Response), failed, used.Money
+	w.next.Response, w.next.Error, w.next.Money = unique(given.Bounded()), failed, used.Money
 	reply, err := a.meaning(ctx, w, late)
 	if err != nil {
 		told.end(w.next, nil, false)

@@ -46,7 +46,7 @@ func (a *Answerer) follow(ctx context.Context, w *work, calls []model.ToolCall) 
 	if w.runsMap() {
 		left = 1
 	}
-	for i, call := range calls {
+	for i, call := range calls[:min(len(calls), model.MaxCalls)] {
 		means, err := a.resolve(ctx, w, call)
 		if err != nil {
 			return next, err
@@ -162,10 +162,13 @@ func (a *Answerer) cameOf(ctx context.Context, w *work, call model.ToolCall, num
 		if end.Error == nil {
 			end.Result = at.Run.Result
 		} else if f := at.Run.Fault(); f != nil { // the row has the words, the history only the code
-			end.Error = errorOf(f)
+			end.Error = stepmachine.OfFault(f)
 			end.Error.ProviderError = at.Run.ProviderError.Brief()
 		}
 		return end, nil
+	}
+	if number >= model.MaxCalls {
+		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: stepmachine.NewError(flow.CodeNotMade, model.NotMade)}, nil
 	}
 	means, err := a.resolve(ctx, w, call)
 	switch {
@@ -219,7 +222,7 @@ func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd,
 	})
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
 		tells.refused(ctx, f)
-		return refused(errorOf(f)), nil
+		return refused(stepmachine.OfFault(f)), nil
 	}
 	if err == nil && at.Run.State == run.StateIntercepted {
 		return a.intercepted(ctx, at, in.Workflow)
@@ -310,7 +313,7 @@ func endOfRun(at run.Progress) flow.MapCallEnd {
 		out.End.Status = stepmachine.CallFailed
 	}
 	if f := r.Fault(); f != nil {
-		out.End.Error = errorOf(f)
+		out.End.Error = stepmachine.OfFault(f)
 		out.End.Error.Detail = "" // people's words are in the row
 		if r.State == run.StateRejected {
 			out.End.Error.Type = stepmachine.TypeRejected
@@ -319,12 +322,6 @@ func endOfRun(at run.Progress) flow.MapCallEnd {
 			out.End.Error.Type = stepmachine.TypeExpired
 		}
 	}
-	return out
-}
-
-func errorOf(f *fault.Error) *stepmachine.Error {
-	out := stepmachine.NewError(string(f.Code), f.Message)
-	out.Retryable, out.RetryAfterMS = f.Retryable, f.RetryAfter.Milliseconds()
 	return out
 }
 

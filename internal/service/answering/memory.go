@@ -141,7 +141,7 @@ func (a *Answerer) memoryWrite(ctx context.Context, w *work, raw json.RawMessage
 	at := placeOfCalls + stepOf(len(w.Answers)-1, number)
 	id, err := a.write(ctx, w, at, facts.ByTool, l)
 	if f := fault.As(err); f != nil && f.Code != fault.CodeInternal && f.Code != fault.CodeServiceUnavailable {
-		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: errorOf(f)}, nil
+		return modelstep.ToolEnd{Status: string(stepmachine.CallFailed), Error: stepmachine.OfFault(f)}, nil
 	}
 	if err != nil {
 		return modelstep.ToolEnd{}, err

@@ -104,7 +104,7 @@ func (a *Answerer) StartOther(ctx context.Context, in flow.TurnCall) (flow.TurnO
 	other, err := begin(ctx, w, means, in, tells)
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
 		tells.refused(ctx, f)
-		return notStarted(errorOf(f)), nil
+		return notStarted(stepmachine.OfFault(f)), nil
 	}
 	if err != nil {
 		return flow.TurnOther{}, err

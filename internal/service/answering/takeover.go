@@ -49,7 +49,7 @@ func noteOf(name string, end modelstep.ToolEnd) model.Message {
 		about["result"] = end.Result
 	}
 	if end.Error != nil {
-		about["error"] = end.Error
+		about["error"] = modelstep.FailureOf(end.Error)
 	}
 	return agentloop.Note("A call was under way when the person took over. This came of it:", about)
 }

@@ -53,7 +53,7 @@ func (a *Answerer) runMap(ctx context.Context, w *work) (flow.TurnNext, error) {
 	}
 	call, err := a.workflowOf(ctx, w)
 	if f := fault.As(err); f != nil && f.Code == fault.CodeSessionBusy {
-		return a.end(ctx, w, w.failed(errorOf(f), agentloop.MapRunning))
+		return a.end(ctx, w, w.failed(stepmachine.OfFault(f), agentloop.MapRunning))
 	}
 	if err != nil {
 		return flow.TurnNext{}, err

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/modelstep"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/execution"
@@ -102,7 +103,8 @@ func (s *Stepper) keepChange(ctx context.Context, e execution.Execution, c execu
 // callable returns why a call of an agent is not made; nil where it is.
 func callable(turns []execution.ModelTurn, call model.ToolCall) *stepmachine.Error {
 	if !execution.Offered(turns, call.Name) {
-		return stepmachine.NewError("VERB_NOT_FOUND", "there is no such tool")
+		name := call.Name[:min(len(call.Name), 80)] // the model made it up
+		return stepmachine.NewError("VERB_NOT_FOUND", fmt.Sprintf("There is no tool %q.", name)+near.Sentence(name, execution.ToolNames(turns)))
 	}
 	var args map[string]json.RawMessage
 	if json.Unmarshal(call.Args, &args) != nil || args == nil {
@@ -150,7 +152,7 @@ func (s *Stepper) ended(
 		at := slices.IndexFunc(ends, func(end flow.MapToolEnd) bool { return end.Number == i })
 		if at < 0 {
 			if told.failed = callable(turns, call); told.failed == nil {
-				told.failed = notMade()
+				told.failed = notMade(i)
 			}
 			list = append(list, told)
 			continue

@@ -129,10 +129,3 @@ func TestErrorOfACallWithWrongArgumentsNamesTheFirstOnes(t *testing.T) {
 		})
 	}
 }
-
-// Other faults say what they say: their details may be of other things than arguments.
-func TestErrorOfACallThatIsRefusedOtherwiseKeepsItsWords(t *testing.T) {
-	t.Parallel()
-	f := fault.Invalid("/metadata", "maxLength", "is too long.")
-	require.Equal(t, f.Message, errorOf(f).Detail)
-}

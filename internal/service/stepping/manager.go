@@ -85,9 +85,8 @@ func (s *Stepper) work(
 			return w, nil, err
 		}
 		for n, call := range list {
-			seen := modelstep.Call{ID: evidenceID(i, n), Verb: call.Verb, Args: call.Args, Status: call.Status, Result: call.Result}
-			if call.failed != nil {
-				seen.Error = &modelstep.CallError{Code: call.failed.Code, Detail: call.failed.Detail}
+			seen := modelstep.Call{
+				ID: evidenceID(i, n), Verb: call.Verb, Args: call.Args, Status: call.Status, Result: call.Result, Error: modelstep.FailureOf(call.failed),
 			}
 			if !succeeded(call.Status) && !slices.Contains(handled, seen.ID) {
 				wrong = append(wrong, seen.ID+" ("+call.Verb+")")

@@ -184,7 +184,7 @@ func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, by *
 	}
 	switch f := fault.As(err); {
 	case f != nil && (f.Code == fault.CodeBudgetExceeded || f.Code == fault.CodeModelNotConnected):
-		turn.Error = errorOf(f)
+		turn.Error = stepmachine.OfFault(f)
 	case err != nil:
 		return err
 	default:
@@ -215,7 +215,7 @@ func (s *Stepper) answer(ctx context.Context, ask model.Ask, turn *execution.Mod
 	var failure *model.Error
 	switch {
 	case err == nil:
-		turn.Answer = unique(answer.Sound())
+		turn.Answer = unique(answer.Sound().Bounded())
 	case errors.As(err, &failure):
 		turn.Error = stepmachine.NewError(mapdef.CodeModelError, redact.Text(failure.Words()))
 		turn.Error.Retryable = failure.Retryable
@@ -303,7 +303,7 @@ func (s *Stepper) follow(ctx context.Context, asked execution.AskedModel, by *ro
 	out := flow.MapModelTurn{Private: flow.IsPrivate()}
 	most := left(by, turns)
 	for i, call := range means.calls {
-		if callable(turns, call) == nil && len(out.Calls) < most {
+		if i < model.MaxCalls && callable(turns, call) == nil && len(out.Calls) < most {
 			out.Calls = append(out.Calls, i)
 		}
 	}

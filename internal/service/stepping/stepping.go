@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -303,7 +302,7 @@ func (s *Stepper) Stop(ctx context.Context, in flow.MapCallRef) (flow.MapCallEnd
 func refused(ref stepmachine.Ref, f *fault.Error) flow.MapCallEnd {
 	return flow.MapCallEnd{
 		Private: flow.IsPrivate(), Step: flow.Step{Done: true},
-		End: stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed, Error: errorOf(f), MayRepeat: true},
+		End: stepmachine.CallEnd{Ref: ref, Status: stepmachine.CallFailed, Error: stepmachine.OfFault(f), MayRepeat: true},
 	}
 }
 
@@ -352,7 +351,7 @@ func (s *Stepper) end(ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
 		end.Call = r.ExecutionID
 	}
 	if f := r.Fault(); f != nil {
-		end.Error = errorOf(f)
+		end.Error = stepmachine.OfFault(f)
 		end.Error.ProviderError = r.ProviderError.Brief()
 		// The caller may try again what the provider refused. Only its rate limit asks a Map to wait
 		// and do so by itself.
@@ -368,44 +367,6 @@ func (s *Stepper) end(ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
 // read, or the provider said no.
 func mayRepeat(r run.Run, writes bool) bool {
 	return !writes || r.Sends == 0 || r.State == run.StateRefused || r.ErrorCode == fault.CodeProviderRejected
-}
-
-// errorOf returns a fault as steps see it.
-func errorOf(f *fault.Error) *stepmachine.Error {
-	spec := f.Code.Spec()
-	return &stepmachine.Error{
-		Type: "urn:agentruntime:error:" + string(f.Code), Code: string(f.Code), Status: spec.Status, Title: spec.Message,
-		Detail: detailOf(f), Retryable: f.Retryable, RetryAfterMS: f.RetryAfter.Milliseconds(),
-	}
-}
-
-// mostNamed is how many wrong arguments a step names, and mostDetail how many bytes its detail has then.
-// The run has all of them.
-const (
-	mostNamed  = 3
-	mostDetail = 500
-)
-
-// detailOf returns what a fault says. Of arguments that do not fit it names the first ones with the rules
-// that they break: the step, its Map and the trigger show nothing else of them. Rules say what is expected
-// and never what was sent.
-func detailOf(f *fault.Error) string {
-	if f.Code != fault.CodeInvalidArgs || len(f.Details) == 0 {
-		return f.Message
-	}
-	var named []string
-	for _, d := range f.Details[:min(len(f.Details), mostNamed)] {
-		named = append(named, d.Path+" "+strings.TrimSuffix(d.Message, "."))
-	}
-	text := strings.TrimSuffix(f.Message, ".") + ": " + strings.Join(named, "; ")
-	if more := len(f.Details) - len(named); more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	const end, cut = ".", "…"
-	if len(text)+len(end) <= mostDetail {
-		return text + end
-	}
-	return strings.ToValidUTF8(text[:mostDetail-len(cut)], "") + cut
 }
 
 // Result returns the result of a run, in the clear.

@@ -140,7 +140,7 @@ func turnsOf(by *roster.Version) int {
 // left returns how many calls a step may still make. Those of its newest answer are not made yet.
 func left(by *roster.Version, turns []execution.ModelTurn) int {
 	if by == nil {
-		return modelstep.MaxCalls * modelstep.MaxTurns * len(turns)
+		return model.MaxCalls * modelstep.MaxTurns * len(turns)
 	}
 	made := 0
 	for _, turn := range turns {
@@ -160,7 +160,10 @@ func actingFor(e execution.Execution, do mapdef.Action) *uuid.UUID {
 	return agentOf(e)
 }
 
-// notMade returns how a call has ended that the step was not allowed to make.
-func notMade() *stepmachine.Error {
+// notMade returns how the call with the number in its answer has ended, which the step was not allowed to make.
+func notMade(number int) *stepmachine.Error {
+	if number >= model.MaxCalls {
+		return stepmachine.NewError(flow.CodeNotMade, model.NotMade)
+	}
 	return stepmachine.NewError(flow.CodeNotMade, "the agent may make no further calls in this step")
 }

@@ -11,6 +11,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/goalloop"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -160,7 +161,11 @@ func (s Set) unknown(name string) error {
 	if s.s.Searches {
 		message += " Look for the verb with " + searchName + ", and call it by the name of its tool."
 	}
-	return fault.New(fault.CodeVerbNotFound, message)
+	var names []string
+	for _, t := range s.s.Tools {
+		names = append(names, t.Tool.Name)
+	}
+	return fault.New(fault.CodeVerbNotFound, message+near.Sentence(name[:min(len(name), most)], names))
 }
 
 // toolName returns the name of a verb as a tool.
