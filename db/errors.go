@@ -117,6 +117,18 @@ const windowMoved = "AR004"
 // the call was judged. It is to be judged again.
 func IsWindowMoved(err error) bool { return StateOf(err) == windowMoved }
 
+// unsettled is the SQLSTATE that claim_run raises.
+const unsettled = "AR013"
+
+// Unsettled returns the execution_id of an equal write whose outcome is unknown, because of which a call
+// of a model was not claimed; "" where err says something else.
+func Unsettled(err error) string {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == unsettled {
+		return pe.Detail
+	}
+	return ""
+}
+
 // serializationFailure is the SQLSTATE of a transaction that lost a race and may be repeated.
 const serializationFailure = "40001"
 

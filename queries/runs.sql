@@ -345,12 +345,15 @@ UPDATE runs SET state = @state, result = CASE WHEN erased_at IS NULL THEN sqlc.n
 RETURNING *;
 
 -- name: DriversOfRun :many
--- The workflows that wait for the end of a run: its own, and the one in which the execution goes on
--- that it is a step of. After a retry of the execution these are two.
+-- The workflows that wait for the end of a run: its own, and the one in which the execution or the message
+-- goes on that it is a step of. After a retry of the execution, or an approval, these are two.
 SELECT r.workflow_id FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id
 UNION
 SELECT m.workflow_id FROM map_executions m
- WHERE m.tenant_id = @tenant_id AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id);
+ WHERE m.tenant_id = @tenant_id AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id)
+UNION
+SELECT t.workflow_id FROM turns t
+ WHERE t.tenant_id = @tenant_id AND t.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id);
 
 -- name: UnfinishedRuns :many
 -- Across tenants, under the sweep setting: the unfinished runs that have not changed since

@@ -39,16 +39,21 @@ func (t *agentTurn) begin(ctx workflow.Context, tool flow.TurnTool, deadline tim
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		c.failed = c.driveAny(ctx, deadline)
 		c.done = true
-		if c.at.End.Sent {
-			t.actions++
-		}
-		t.actions += c.at.End.Actions
+		t.countActions(c.at.End)
 		if c.told {
 			t.late = append(t.late, flow.TurnLate{Answer: c.answer, MapToolEnd: c.end()})
 		}
 		t.forget(c)
 	})
 	return c
+}
+
+// countActions counts what was sent for a call.
+func (t *agentTurn) countActions(end stepmachine.CallEnd) {
+	if end.Sent {
+		t.actions++
+	}
+	t.actions += end.Actions
 }
 
 func (t *agentTurn) forget(c *agentCall) {
@@ -63,6 +68,9 @@ func (t *agentTurn) forget(c *agentCall) {
 // drive takes the call to its end. One that waits for people is handed to a workflow of its own.
 func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) {
 	self := workflow.GetInfo(ctx).WorkflowExecution.ID
+	ref := func() flow.MapCallRef {
+		return flow.MapCallRef{MapRef: flow.MapRef{TenantID: c.t.in.TenantID}, Run: c.at.Run, Parent: self, Look: c.at.HandedOver}
+	}
 	call := flow.TurnCall{TurnRef: c.t.in, Answer: c.answer, Number: int(c.tool.Number), Workflow: self, Deadline: deadline}
 	c.at, err = callFromTurn(ctx, call, c.tool.Verb)
 	pauses := time.Duration(0)
@@ -81,8 +89,8 @@ func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) 
 		if err != nil {
 			return err
 		}
-		next := flow.MapCallRef{MapRef: flow.MapRef{TenantID: c.t.in.TenantID}, Run: c.at.Run, Parent: self, HandOver: handOver, Look: c.at.HandedOver}
-		next.Turn, next.SwitchedOff = &c.t.in, c.at.Step.SwitchedOff
+		next := ref()
+		next.HandOver, next.Turn, next.SwitchedOff = handOver, &c.t.in, c.at.Step.SwitchedOff
 		if c.at.Followed {
 			next.Followed = &call
 		}
@@ -92,8 +100,38 @@ func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) 
 			c.at, err = goOnWithCall(ctx, next)
 		}
 	}
+	if err == nil && c.isUnknown() && !c.stopped && workflow.GetVersion(ctx, changeUnknownWaits, workflow.DefaultVersion, 1) == 1 {
+		return c.settle(ctx, ref())
+	}
 	return err
 }
+
+// changeUnknownWaits names a change of this workflow, for histories from before it: there, a call of unknown
+// outcome has ended.
+const changeUnknownWaits = "a call of unknown outcome waits for people"
+
+// isUnknown reports whether the call was sent, and nobody knows what came of it.
+func (c *agentCall) isUnknown() bool { return c.at.End.Status == stepmachine.CallUnknown }
+
+// settle waits until people have found out what came of the call. The agent does not wait for them: it is
+// told that the outcome is unknown, and hears the end as that of a call that was approved.
+func (c *agentCall) settle(ctx workflow.Context, ref flow.MapCallRef) (err error) {
+	c.held = true
+	c.t.countActions(c.at.End) // the message says before its end what was sent
+	ref.Look = true
+	for pauses := time.Duration(0); err == nil && c.isUnknown() && !c.stopped; {
+		pauses = min(max(2*pauses, lookAfter), settleMost)
+		if err = c.pause(ctx, pauses); err == nil && !c.stopped {
+			c.at, err = goOnWithCall(ctx, ref)
+		}
+	}
+	c.at.End.Sent = false // it is counted
+	return err
+}
+
+// settleMost is the longest pause between two looks at a call of unknown outcome. Nothing ends this wait but
+// people, and a history has room for a bounded number of looks.
+const settleMost = 24 * time.Hour
 
 // lookMost is the longest pause between two looks at a run that waits for people. Its workflow
 // signals the end; a look makes up for a signal that is lost.
@@ -119,6 +157,8 @@ func (c *agentCall) end() flow.MapToolEnd {
 	}
 	switch {
 	case c.done:
+	case c.tool.Kind == "" && c.isUnknown():
+		c.told, end.Open = true, true
 	case c.tool.Kind != "" && !c.people:
 		c.told, end.Status = true, flow.CallRunning
 	default:

@@ -53,6 +53,16 @@ func (t *agentTurn) running() (n int) {
 	return n
 }
 
+// unsettled counts the calls of unknown outcome, which wait for people and for no approval.
+func (t *agentTurn) unsettled() (n int) {
+	for _, c := range t.calls {
+		if c.held && c.tool.Kind == "" && c.isUnknown() {
+			n++
+		}
+	}
+	return n
+}
+
 // driveAny takes the call to its end, whatever it is.
 func (c *agentCall) driveAny(ctx workflow.Context, deadline time.Time) error {
 	if c.tool.Kind == "" {
@@ -108,7 +118,7 @@ func (c *agentCall) driveOther(ctx workflow.Context, deadline time.Time) error {
 
 // note keeps how far the other execution is.
 func (c *agentCall) note(at flow.TurnOther) {
-	c.at.Run.RunID, c.at.End, c.tainted, c.people = at.Other, at.End, at.Tainted, at.ApprovalID != ""
+	c.at.Run.RunID, c.at.End, c.tainted, c.people = at.Other, at.End, at.Tainted, at.ApprovalID != "" || at.People
 	if at.ApprovalID != "" {
 		c.t.approval = at.ApprovalID
 	}

@@ -85,6 +85,9 @@ func (t *agentTurn) listen(ctx workflow.Context) error {
 		for {
 			recheck.Receive(ctx, nil)
 			t.nudged = true
+			for _, c := range t.calls {
+				c.awake = c.awake || c.isUnknown() // people may have settled it
+			}
 		}
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -125,7 +128,7 @@ func (t *agentTurn) work(ctx workflow.Context, step *flow.TurnStep) (over bool, 
 		}
 		step.Late, t.late = t.late, nil // a call may have ended during the look
 		step.Answer, step.Actions, step.Open, step.ApprovalID = t.answers, t.actions, len(t.calls), t.approval
-		step.Running = t.running()
+		step.Running, step.Unsettled = t.running(), t.unsettled()
 		if t.cancelled {
 			return true, t.end(ctx, *step)
 		}
@@ -341,7 +344,7 @@ func (c *agentCalls) makeLane(ctx workflow.Context, lane []flow.TurnTool) {
 	waits := false
 	for _, tool := range lane {
 		if waits {
-			c.ends = append(c.ends, notMade(tool, "an earlier call to the same provider waits for the approval of a person"))
+			c.ends = append(c.ends, notMade(tool, "an earlier call to the same provider waits for a person"))
 			continue
 		}
 		if err := c.places.Acquire(ctx, 1); err != nil {

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ func newTurnWorld(within time.Duration) *turnWorld {
 	w.env.RegisterActivityWithOptions(w.goOn, activity.RegisterOptions{Name: string(flow.GoOnWithCall)})
 	w.env.RegisterActivityWithOptions(w.stop, activity.RegisterOptions{Name: string(flow.StopCallOfMap)})
 	w.env.RegisterActivityWithOptions(w.look, activity.RegisterOptions{Name: string(flow.LookAtTurn)})
+	w.env.RegisterActivityWithOptions(w.look, activity.RegisterOptions{Name: string(flow.ResumeTurn)})
 	w.began = w.env.Now()
 	return w
 }
@@ -53,7 +55,7 @@ func newTurnWorld(within time.Duration) *turnWorld {
 func (w *turnWorld) answer(_ context.Context, in flow.TurnStep) (flow.TurnNext, error) {
 	w.answered = append(w.answered, in)
 	if in.Answer > 0 {
-		return flow.TurnNext{Replied: true, Over: true, Answers: 2}, nil
+		return flow.TurnNext{Replied: true, Over: in.Open == 0, Answers: in.Answer + 1}, nil
 	}
 	return flow.TurnNext{Answers: 1, Parallel: 1, Deadline: w.began.Add(w.within), Calls: []flow.TurnTool{{Verb: "shop:get_order"}}}, nil
 }
@@ -151,6 +153,43 @@ func TestCallThatEndsDuringALookIsToldWithTheNextAnswer(t *testing.T) {
 	require.Zero(t, w.answered[1].Open)
 	require.Len(t, w.answered[1].Late, 1)
 	require.Equal(t, stepmachine.CallExecuted, w.answered[1].Late[0].Status)
+}
+
+// A write whose outcome is unknown is told, and does not end: the message waits until people have found out
+// what came of it, and answers again.
+func TestCallOfUnknownOutcomeWaitsForPeople(t *testing.T) {
+	t.Parallel()
+	w := newTurnWorld(time.Minute)
+	unknown := flow.MapCallEnd{Run: w.run, Step: flow.Step{Done: true}, End: stepmachine.CallEnd{
+		Status: stepmachine.CallUnknown, Sent: true, Error: stepmachine.NewError("OUTCOME_UNKNOWN", ""),
+	}}
+	w.calls = func() flow.MapCallEnd { return unknown }
+	var settled atomic.Bool
+	looks := 0
+	w.goesOn = func() flow.MapCallEnd {
+		at := unknown
+		if looks++; settled.Load() {
+			at.End = stepmachine.CallEnd{Status: stepmachine.CallExecuted, Sent: true}
+		}
+		return at
+	}
+	w.env.RegisterDelayedCallback(func() {
+		settled.Store(true)
+		w.env.SignalWorkflow(flow.SignalRecheck, nil)
+	}, 72*time.Hour)
+	w.env.ExecuteWorkflow(workflows.AgentTurn, flow.TurnInput{TurnRef: w.ref})
+	require.NoError(t, w.env.GetWorkflowError())
+	require.Less(t, w.env.Now().Sub(w.began), 73*time.Hour)
+	require.Less(t, looks, 20, "a history has room for a bounded number of looks")
+	require.Len(t, w.answered, 3)
+	told := w.answered[1]
+	require.Equal(t, stepmachine.CallUnknown, told.Ends[0].Status)
+	require.True(t, told.Ends[0].Open)
+	require.Equal(t, []int{1, 0, 1, 1}, []int{told.Open, told.Running, told.Unsettled, told.Actions})
+	late := w.answered[2]
+	require.Equal(t, []int{0, 0, 1}, []int{late.Open, late.Unsettled, late.Actions})
+	require.Len(t, late.Late, 1)
+	require.Equal(t, stepmachine.CallExecuted, late.Late[0].Status)
 }
 
 // A message whose history has become long goes on in a new one: with the next step, and with what the

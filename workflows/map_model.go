@@ -260,6 +260,7 @@ func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCa
 func (s *mapModel) resolved(ctx workflow.Context, at flow.MapCallEnd) (flow.MapCallEnd, error) {
 	s.hold(ctx)
 	s.m.tell(stepmachine.CallWaits{Ref: s.ref, For: stepmachine.WaitsResolve})
+	sent := at.End.Sent // false where it waits for an equal call, which counts where it was made
 	var err error
 	for err == nil && at.End.Status == stepmachine.CallUnknown && !s.stopped {
 		if err = s.pause(ctx, at.Step, true); err == nil {
@@ -268,5 +269,6 @@ func (s *mapModel) resolved(ctx workflow.Context, at flow.MapCallEnd) (flow.MapC
 			s.m.busy--
 		}
 	}
+	at.End.Sent = sent
 	return at, err
 }

@@ -268,6 +268,9 @@ SELECT r.workflow_id FROM runs r WHERE r.tenant_id = $1 AND r.id = $2
 UNION
 SELECT m.workflow_id FROM map_executions m
  WHERE m.tenant_id = $1 AND m.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $1 AND r.id = $2)
+UNION
+SELECT t.workflow_id FROM turns t
+ WHERE t.tenant_id = $1 AND t.execution_id = (SELECT r.parent_id FROM runs r WHERE r.tenant_id = $1 AND r.id = $2)
 `
 
 type DriversOfRunParams struct {
@@ -275,8 +278,8 @@ type DriversOfRunParams struct {
 	ID       uuid.UUID
 }
 
-// The workflows that wait for the end of a run: its own, and the one in which the execution goes on
-// that it is a step of. After a retry of the execution these are two.
+// The workflows that wait for the end of a run: its own, and the one in which the execution or the message
+// goes on that it is a step of. After a retry of the execution, or an approval, these are two.
 func (q *Queries) DriversOfRun(ctx context.Context, db DBTX, arg DriversOfRunParams) ([]string, error) {
 	rows, err := db.Query(ctx, DriversOfRun, arg.TenantID, arg.ID)
 	if err != nil {

@@ -13,6 +13,11 @@
 -- fresh. A caller that wins one of two keys and loses the other gets the error 40001, which
 -- undoes the transaction: the next try finds the run of the winner.
 --
+-- A new call of a model, which says so in the member "unsettled" of p_call, is not made where its chain has
+-- made an equal write whose outcome is unknown: the error AR013 names that run, and undoes the
+-- transaction. For a step of a Map, which the author has written, "others" leaves out the calls of its own
+-- execution.
+--
 -- p_call has the small columns of the run by their names; see claimedCall in
 -- internal/action/run/row.go. With those of claimedMark, a new run is sending from its
 -- beginning: its step was judged before the claim. The member "exact" of p_call says that a run
@@ -24,13 +29,15 @@ CREATE OR REPLACE FUNCTION claim_run(
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-    c      runs := jsonb_populate_record(NULL::runs, p_call::jsonb);
+    call   jsonb := p_call::jsonb;
+    c      runs := jsonb_populate_record(NULL::runs, call);
     owners uuid[];
     owner  uuid; -- the run that answers
     old    record;
     known  record;
     ours   integer := 0; -- keys that this call inserted
     free   boolean; -- the run ended before anything was sent, and its id may run again
+    equal  text; -- the execution of an equal write whose outcome is unknown
 BEGIN
     -- A tenant's own verb costs one look-up in an index. A verb of the platform counts where
     -- the tenant has enabled its provider and has no provider of its own under that slug.
@@ -60,6 +67,12 @@ BEGIN
         END IF;
         GET DIAGNOSTICS ours = ROW_COUNT;
         IF ours = cardinality(p_keys) THEN
+            IF call ? 'unsettled' AND known.operation_type <> 'read' THEN
+                equal := unsettled_call(p_tenant, p_fingerprint, c.parent_id, call ->> 'unsettled' = 'others');
+                IF equal IS NOT NULL THEN
+                    RAISE EXCEPTION 'an equal write has an unknown outcome' USING ERRCODE = 'AR013', DETAIL = equal;
+                END IF;
+            END IF;
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
                               session_id, metadata, request_id, source_addr, give_up_at, expires_at, expires_in, risk_level, operation_type,
                               origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id, driver,
@@ -98,7 +111,7 @@ BEGIN
     IF free AND known IS NULL THEN
         RETURN 'unknown_verb';
     END IF;
-    IF NOT free AND old.fingerprint <> p_fingerprint AND (p_call::jsonb ->> 'exact')::boolean THEN
+    IF NOT free AND old.fingerprint <> p_fingerprint AND (call ->> 'exact')::boolean THEN
         RETURN 'existing'; -- the caller compares the arguments and refuses the call
     END IF;
     IF array_position(owners, NULL) IS NOT NULL THEN

@@ -55,6 +55,9 @@ type Request struct {
 	// earlier attempt has claimed, with other arguments, refuses the call: it is not what the step asks.
 	// Within one attempt a step asks the same again only where its process died.
 	Since time.Time
+	// Unsettled says with which writes of unknown outcome the call is compared; "" for none. Where one of
+	// them is equal, the call is not made.
+	Unsettled Unsettled
 	// Claimed is called when the run of a step is claimed; nil where nobody asks.
 	Claimed func()
 }
@@ -278,6 +281,9 @@ func (s *Service) claimPlanned(ctx context.Context, plan claimPlan, also func(*d
 		p.Customer, p.Credential = r.about().Named(), r.credential()
 	}
 	claimed, r, err := s.claimRow(ctx, key, call, req.Args, p, also)
+	if equal := db.Unsettled(err); equal != "" {
+		return Claimed{}, unsettled(equal)
+	}
 	if err != nil {
 		return Claimed{}, s.lostClaim(ctx, c, call, Run{TenantID: tenant, key: key}, err)
 	}

@@ -43,7 +43,7 @@ func (s *Service) planClaim(ctx context.Context, id uuid.UUID, who actor.Actor, 
 	c.call = claimedCall{
 		Origin: originOf(who, req.Origin, keys[0]), ID: id, ExecutionID: execution, Provider: name.Provider, Verb: name.Verb, DryRun: req.DryRun,
 		SessionID: req.SessionID, RequestID: who.RequestID, SourceAddr: who.SourceAddr, GiveUpAt: c.claimed.giveUp,
-		Exact:     req.KeyByHeader,
+		Exact: req.KeyByHeader, Unsettled: req.Unsettled,
 		ExpiresAt: expiresAt(now, req.ExpiresIn), ExpiresIn: seconds(req.ExpiresIn),
 	}
 	c.params = dbsqlc.ClaimRunParams{

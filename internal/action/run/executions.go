@@ -272,7 +272,7 @@ func (s *Service) Resolve(ctx context.Context, who actor.Actor, executionID stri
 		return Run{}, s.noteConflict(ctx, who, r, "resolve", f)
 	}
 	if err == nil && done.ParentID != nil {
-		s.tellDrivers(context.WithoutCancel(ctx), done.ref()) // the Map waits for this
+		s.tellDrivers(context.WithoutCancel(ctx), done.ref()) // the Map, or the message, waits for this
 	}
 	return done, err
 }

@@ -55,7 +55,9 @@ type claimedCall struct {
 	SourceAddr  string    `json:"source_addr"`
 	GiveUpAt    time.Time `json:"give_up_at"`
 	// Exact is no column: a run with other arguments does not answer the call.
-	Exact     bool      `json:"exact,omitempty"`
+	Exact bool `json:"exact,omitempty"`
+	// Unsettled is no column either; see Request.Unsettled.
+	Unsettled Unsettled `json:"unsettled,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// ExpiresIn is in seconds.
 	ExpiresIn *int32 `json:"expires_in,omitempty"`

@@ -304,6 +304,8 @@ type MapToolEnd struct {
 	// Run is the run of the call, whose row has the result; zero where it has none.
 	Run   uuid.UUID          `json:"run,omitzero"`
 	Error *stepmachine.Error `json:"error,omitempty"`
+	// Open: its outcome is unknown, and the agent hears once more of it when people have settled that.
+	Open bool `json:"open,omitempty"`
 	// Kind is that of the execution which the call has started; "" for a run. Run is its id then, and
 	// Tainted: it has texts of others than the tenant.
 	Kind    Kind `json:"kind,omitempty"`

@@ -70,10 +70,12 @@ type TurnStep struct {
 	// Late are those of the calls that had waited for people when the part before ended.
 	Late []TurnLate `json:"late,omitempty"`
 	// Actions counts the calls that were sent, Open those that have not ended, Running those of them that
-	// wait for no person, and ApprovalID is that of the last one that does.
+	// wait for no person, Unsettled those whose outcome people must find out, and ApprovalID is that of the
+	// last one that waits for an approval.
 	Actions    int    `json:"actions,omitempty"`
 	Open       int    `json:"open,omitempty"`
 	Running    int    `json:"running,omitempty"`
+	Unsettled  int    `json:"unsettled,omitempty"`
 	ApprovalID string `json:"approval_id,omitempty"`
 }
 

@@ -37,6 +37,8 @@ type TurnOther struct {
 	End   stepmachine.CallEnd `json:"end"`
 	// ApprovalID is the approval that it waits for.
 	ApprovalID string `json:"approval_id,omitempty"`
+	// People: it waits for people to settle an outcome.
+	People bool `json:"people,omitempty"`
 	// Tainted: what the agent is told of it has texts of others than the tenant.
 	Tainted bool `json:"tainted,omitempty"`
 	// Followed: what becomes of it is streamed. Answered is the question that the message has answered.

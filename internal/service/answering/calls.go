@@ -213,7 +213,7 @@ func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd,
 		Origin: run.Origin{
 			Kind: actor.Agent, KeyID: who.KeyID(), AgentID: &t.AgentID, CustomerID: t.Customer, ParentID: &t.ExecutionID, Step: &step, WorkflowID: in.Workflow, Driver: flow.DriverMessage,
 		},
-		StepKey:   run.StepKey(t.ExecutionID, step, 0, 0),
+		StepKey: run.StepKey(t.ExecutionID, step, 0, 0), Unsettled: run.UnsettledOfChain,
 		ExpiresIn: run.StepDeadline(in.Deadline, a.d.Now()), Claimed: tells.claimed,
 	}
 	at, err := a.d.Runs.Step(ctx, who, req, func(b *db.Batch, execution string) {

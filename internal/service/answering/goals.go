@@ -317,11 +317,17 @@ func (w *work) pursued(status conversation.Status, stop agentloop.Stop, reason s
 // rests has the goal wait for what was begun: for people, or for an execution that takes long.
 func (w *work) rests() *conversation.Reply {
 	r := w.pursued(conversation.StatusPending, agentloop.PendingApproval, "")
-	r.State, r.Governance = conversation.Waiting, governancePending
-	if w.in.Open == w.in.Running {
-		text := "I wait for something that takes longer. I go on when it has ended."
-		r.Status, r.Stop, r.Governance, r.Text = conversation.StatusRunning, "", w.governance(), &text
-		r.Entries[len(r.Entries)-1].Message.Text = text
+	r.State, r.Governance = conversation.Waiting, w.waitsFor()
+	text := ""
+	switch w.in.Open {
+	case w.in.Running:
+		text = "I wait for something that takes longer. I go on when it has ended."
+		r.Status, r.Stop = conversation.StatusRunning, ""
+	case w.in.Running + w.in.Unsettled:
+		text = "The outcome of a call is not known. I go on when a person has found out what came of it."
+	}
+	if text != "" {
+		r.Text, r.Entries[len(r.Entries)-1].Message.Text = &text, text
 	}
 	return &r
 }

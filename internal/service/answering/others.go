@@ -49,7 +49,7 @@ func joined(a, b string) string { return strings.TrimSpace(a + "\n\n" + b) }
 
 // goesOn reports whether the call had not ended when the agent was told of it.
 func goesOn(end flow.MapToolEnd) bool {
-	return end.Status == flow.CallPending || end.Status == flow.CallRunning
+	return end.Status == flow.CallPending || end.Status == flow.CallRunning || end.Open
 }
 
 // lateWords tells the model why it hears of a call that it has asked for before. words are those about
@@ -193,7 +193,7 @@ func endOfAsked(t conversation.Turn) flow.TurnOther {
 	out := flow.TurnOther{Private: flow.IsPrivate(), Other: t.ID, Tainted: t.Tainted, Done: t.State == conversation.Ended}
 	if !out.Done {
 		if out.Rests = t.State == conversation.Waiting; out.Rests && t.Status != conversation.StatusRunning {
-			out.ApprovalID = t.ApprovalID
+			out.ApprovalID, out.People = t.ApprovalID, true
 		}
 		return out
 	}
@@ -265,7 +265,7 @@ func endOfMap(e execution.Execution) flow.TurnOther {
 	out := flow.TurnOther{Private: flow.IsPrivate(), Other: e.ID, Tainted: true, Done: e.Ended()}
 	if w := e.Waits(); w != nil && !out.Done {
 		out.Rests = w.For != stepmachine.WaitsTimer
-		out.ApprovalID = approvalOf(e)
+		out.ApprovalID, out.People = approvalOf(e), w.For == stepmachine.WaitsResolve
 	}
 	if !out.Done {
 		return out

@@ -49,7 +49,7 @@ func (w *work) reply(text string, stop agentloop.Stop) *conversation.Reply {
 	case w.in.Open > 0 && w.in.Open == w.in.Running:
 		r.State, r.Status = conversation.Waiting, conversation.StatusRunning
 	case w.in.Open > 0:
-		r.State, r.Status, r.Governance = conversation.Waiting, conversation.StatusPending, governancePending
+		r.State, r.Status, r.Governance = conversation.Waiting, conversation.StatusPending, w.waitsFor()
 		if stop == agentloop.FinalAnswer || stop == agentloop.Blocked {
 			r.Stop = agentloop.PendingApproval
 		}
@@ -57,6 +57,15 @@ func (w *work) reply(text string, stop agentloop.Stop) *conversation.Reply {
 	r.Text = &text
 	r.Entries = append(w.kept(), conversation.Entry{Kind: conversation.KindAgent, Message: model.Message{Role: model.Assistant, Text: text}})
 	return &r
+}
+
+// waitsFor returns the governance status of a message that waits for people. To find out what came of a call
+// is no approval.
+func (w *work) waitsFor() string {
+	if w.in.Open > w.in.Running+w.in.Unsettled {
+		return governancePending
+	}
+	return w.governance()
 }
 
 // stopped ends the part without a reply of the model. Where the agent wants it, people are asked.
@@ -171,7 +180,7 @@ func (w *work) blocked() bool {
 // intercepted they are.
 func (w *work) asked() (yes bool) {
 	w.ends(func(end flow.MapToolEnd) {
-		yes = yes || end.Status == flow.CallPending || end.Status == stepmachine.CallIntercepted
+		yes = yes || end.Status == flow.CallPending || end.Open || end.Status == stepmachine.CallIntercepted
 	})
 	return yes
 }

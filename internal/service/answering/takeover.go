@@ -18,7 +18,7 @@ func (a *Answerer) afterTakeOver(ctx context.Context, w *work, in flow.TurnEnd) 
 	w.find(len(w.Answers))
 	unheard := in.Late
 	for _, end := range in.Ends {
-		if end.Status != flow.CallPending {
+		if end.Status != flow.CallPending && !end.Open {
 			unheard = append(unheard, flow.TurnLate{Answer: in.Answer - 1, MapToolEnd: end})
 		}
 	}

@@ -132,7 +132,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 			AgentID: agent,
 		},
 		StepKey:   run.StepKey(e.ExecutionID, path, 0, call.Ref.Attempt),
-		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()), Since: e.AgainSince(),
+		ExpiresIn: run.StepDeadline(call.Deadline, s.d.Now()), Since: e.AgainSince(), Unsettled: comparedWith(e, in),
 	}
 	rows, err := s.rowsOf(ctx, e, in)
 	if err != nil {
@@ -147,6 +147,11 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	})
 	rows.stop()
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
+		if equal, found, err := s.d.Runs.Unsettled(ctx, e.TenantID, f); err != nil {
+			return flow.MapCallEnd{}, err
+		} else if found {
+			return s.unsettled(ctx, e, in, equal)
+		}
 		return s.notClaimed(ctx, e, in, f)
 	}
 	if err != nil {
@@ -175,6 +180,32 @@ func (s *Stepper) notClaimed(ctx context.Context, e execution.Execution, in flow
 	end := refused(in.Call.Ref, f)
 	end.End.MayRepeat = f.Code != fault.CodeIdempotencyKeyReused // the call of this number was made
 	return end, s.ForgetRun(ctx, e, in.Call.Ref)
+}
+
+// comparedWith says with which writes of unknown outcome a call is compared. What a model decides must not
+// repeat one: a call of its own, or a Map that an agent starts again. A call that undoes one is not compared.
+func comparedWith(e execution.Execution, in flow.MapCall) run.Unsettled {
+	switch {
+	case in.Tool != nil:
+		return run.UnsettledOfChain
+	case len(e.Chain.Turns) > 0 && in.Compensates == 0:
+		return run.UnsettledOfOthers
+	}
+	return ""
+}
+
+// unsettled is the end of a call that was not made, because the outcome of an equal one is unknown. The
+// step waits until people have settled that one, and goes on with what came of it.
+func (s *Stepper) unsettled(ctx context.Context, e execution.Execution, in flow.MapCall, equal run.Progress) (flow.MapCallEnd, error) {
+	if _, err := s.Write(ctx, in.MapWrites); err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	end := s.end(in.Call.Ref, equal)
+	end.End.Sent = false
+	if in.Tool != nil {
+		return end, nil
+	}
+	return end, s.NameRun(ctx, e, execution.Called{Ref: in.Call.Ref, Run: equal.Run.ExecutionID})
 }
 
 // undoing returns how far a call is, with what it undoes where it is a kept one.
