@@ -43,7 +43,7 @@ func TestTooLittleNamesNoLanguage(t *testing.T) {
 	for text, want := range map[string]string{
 		"iPhone 15 Pro Max":                    "",
 		"Samsung Galaxy S24":                   "",
-		"कृपया मदत करा":                        "", // Marathi, which Hindi words may be
+		"पैसे परत द्या":                        "", // Marathi, in words that Hindi has too
 		"کتاب خوب":                             "", // Persian, in letters that Urdu has too
 		"سفارش من کجاست":                       "fa",
 		"طلبي لم يصل":                          "ar",
