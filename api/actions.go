@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/resultnote"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -24,6 +25,7 @@ type Runs interface {
 	Evaluate(ctx context.Context, who actor.Actor, q run.Question) (run.Evaluation, error)
 	Get(ctx context.Context, who actor.Actor, executionID string) (run.Run, error)
 	Result(ctx context.Context, who actor.Actor, executionID string) (json.RawMessage, error)
+	File(ctx context.Context, who actor.Actor, executionID, fileID string) (run.File, error)
 	List(ctx context.Context, who actor.Actor, f run.Filter) ([]run.Run, bool, error)
 	// Await waits until the run has an answer, at most until the given time.
 	Await(ctx context.Context, r run.Run, until time.Time) (run.Run, error)
@@ -185,7 +187,8 @@ func preferWait(v *wire.Validation, headers []string) *time.Duration {
 
 // runData is the result of a run. It joins the two shapes that the specification shows.
 type runData struct {
-	Result           json.RawMessage `json:"result"`
+	Result json.RawMessage `json:"result"`
+	resultNote
 	ResultRef        string          `json:"result_ref,omitempty"`
 	ResultBytes      int             `json:"result_bytes,omitempty"`
 	Truncated        bool            `json:"truncated,omitempty"`
@@ -222,7 +225,7 @@ func (s *Server) runData(out run.Outcome) runData {
 		ApprovedBy: approvedBy(r),
 		Status:     r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
-		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID, ApprovalStatus: out.ApprovalStatus,
+		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID, ApprovalStatus: out.ApprovalStatus, resultNote: noteOf(r),
 	}
 	if d.Result == nil {
 		d.Result = json.RawMessage("{}")
@@ -236,6 +239,16 @@ func (s *Server) runData(out run.Outcome) runData {
 	}
 	d.Message = out.Differs() + runMessage(out)
 	return d
+}
+
+// resultNote is what an answer shows beside a result.
+type resultNote struct {
+	ResultError   *resultnote.Problem `json:"result_error,omitempty"`
+	ResultHeaders map[string]string   `json:"result_headers,omitempty"`
+}
+
+func noteOf(r run.Run) resultNote {
+	return resultNote{ResultError: r.Note.Error, ResultHeaders: r.Note.Headers}
 }
 
 // runMessage returns what a caller should know besides the result; "" for a run that this

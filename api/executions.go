@@ -38,6 +38,7 @@ type execution struct {
 	Edited           bool            `json:"edited"`
 	Args             json.RawMessage `json:"args,omitempty"`
 	Result           json.RawMessage `json:"result,omitempty"`
+	resultNote
 	Unreadable       []string        `json:"unreadable,omitempty"`
 	ErasedAt         *time.Time      `json:"erased_at"`
 	Error            *wire.ErrorBody `json:"error,omitempty"`
@@ -90,7 +91,7 @@ func (s *Server) view(r run.Run) execution {
 func (s *Server) detail(ctx context.Context, r run.Run) execution {
 	r = s.deps.Runs.Shown(ctx, r)
 	e := s.view(r)
-	e.Args, e.Result, e.Unreadable = r.Args, r.Result, r.Unreadable
+	e.Args, e.Result, e.Unreadable, e.resultNote = r.Args, r.Result, r.Unreadable, noteOf(r)
 	return e
 }
 

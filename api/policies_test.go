@@ -36,7 +36,7 @@ func governed(t *testing.T, pool testkit.DB, shelf *catalog.Catalog, safe *vault
 	client, err := httpcall.NewClient(egress.NewClient(egress.Config{}), time.Now)
 	require.NoError(t, err)
 	targets, err := dispatch.New(dispatch.Config{Timeout: time.Second},
-		dispatch.Deps{DB: pool.Pool, Catalog: shelf, Vault: safe, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)}, Log: testkit.Quiet()})
+		dispatch.Deps{DB: pool.Pool, Catalog: shelf, Vault: safe, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client, nil)}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	policies, err := policy.New(policy.Deps{DB: pool.Pool, Subjects: targets, Keys: testkit.Keys{}})
 	require.NoError(t, err)

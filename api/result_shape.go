@@ -72,7 +72,7 @@ func program(v *wire.Validation, path string, source *string) *expression.Progra
 // shape gives the answer the form that the caller wants. What goes wrong there is told in the
 // answer, because the call has had its effect. The error is that of a call which has ended.
 func (s *Server) shape(ctx context.Context, tenant uuid.UUID, f form, r run.Run, d *runData) error {
-	if r.Result == nil {
+	if r.Result == nil || r.Note.Error != nil {
 		return nil
 	}
 	if err := s.normalize(ctx, tenant, r, d); err != nil {

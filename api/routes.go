@@ -79,6 +79,7 @@ func (s *Server) actionRoutes() []route {
 
 		{http.MethodGet, "/v1/executions", takesKeyOrJWT, anyRole(), 0, s.listExecutions, ""},
 		{http.MethodGet, "/v1/executions/{id}", takesKeyOrJWT, anyRole(), 0, s.getExecution, ""},
+		{http.MethodGet, "/v1/executions/{id}/files/{file}", takesKeyOrJWT, anyRole(), 0, s.getFile, ""},
 		{http.MethodGet, "/v1/executions/{id}/events", takesKeyOrJWT, anyRole(), 0, s.listExecutionEvents, ""},
 		{http.MethodGet, "/v1/executions/{id}/graph", takesKeyOrJWT, anyRole(), 0, s.getExecutionGraph, ""},
 		{http.MethodGet, "/v1/executions/{id}/stream", takesKeyOrJWT, anyRole(), 0, s.streamExecution, ""},

@@ -305,7 +305,7 @@ SELECT EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id 
 -- A run that is given up as lost must have been silent for @silent_seconds, by the clock that
 -- marks it. The answer of an attempt before the last one ends the run only as executed: the
 -- last one may still take effect.
-UPDATE runs SET state = @state, lookups = NULL, result = sqlc.narg('result'), provider_status = @provider_status, provider_error = sqlc.narg('provider_error'),
+UPDATE runs SET state = @state, lookups = NULL, result = sqlc.narg('result'), result_note = sqlc.narg('result_note'), provider_status = @provider_status, provider_error = sqlc.narg('provider_error'),
        error_code = @error_code, error_message = @error_message, error_details = sqlc.narg('error_details'),
        retryable = @retryable, retry_after_ms = @retry_after_ms, approval_id = sqlc.narg('approval_id'),
        risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,
@@ -387,7 +387,7 @@ SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LAT
 -- name: EraseRuns :execrows
 -- The fingerprint stays, which is keyed: a repeat of the call must not run again. The states are
 -- looked at again: a refused run may have been claimed again since it was found.
-UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, erased_at = coalesce(erased_at, @erased_at::timestamptz),
+UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, result_note = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, erased_at = coalesce(erased_at, @erased_at::timestamptz),
        metadata = '{}', error_details = NULL, resolve_reason = '', credential_label = ''
  WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[])
    AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected');
@@ -429,7 +429,7 @@ SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS era
 -- not ended. The Map or the message that has made the call reads its result until it has ended itself,
 -- and a Map that has failed until it is erased: it may be retried.
 -- What is locked is left for later. Customer and labels stay, so lists find the run.
-UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, error_details = NULL, erased_at = @now::timestamptz
+UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, result_note = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, error_details = NULL, erased_at = @now::timestamptz
  WHERE r.tenant_id = @tenant_id AND r.erased_at IS NULL AND coalesce(r.finished_at, r.updated_at) < @ended_before::timestamptz
    AND r.id = ANY (ARRAY(SELECT f.id FROM runs f WHERE f.tenant_id = @tenant_id AND f.id = ANY (@ids::uuid[]) FOR UPDATE SKIP LOCKED))
    AND r.state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')

@@ -136,7 +136,7 @@ BEGIN
                origin = c.origin, key_id = c.key_id, user_id = c.user_id, agent_id = c.agent_id, customer_id = c.customer_id,
                policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, credential_type = '', credential_label = '', error_code = '', error_message = '',
                error_details = NULL, cancel_requested = false, sends = 0, maybe_sent = false, in_doubt = false, sent_at = NULL, provider_status = 0,
-               retryable = false, retry_after_ms = 0, result = NULL, provider_error = NULL, normalizer = NULL, held = false, grant_id = NULL, edited_args = NULL, erased_at = NULL, updated_at = now(), finished_at = NULL
+               retryable = false, retry_after_ms = 0, result = NULL, result_note = NULL, provider_error = NULL, normalizer = NULL, held = false, grant_id = NULL, edited_args = NULL, erased_at = NULL, updated_at = now(), finished_at = NULL
          WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.parent_id IS NULL AND r.state IN ('blocked', 'refused');
         IF FOUND THEN
             -- The job that erases old results is past this run: it must look at it again.

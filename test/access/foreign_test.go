@@ -34,6 +34,8 @@ func probes() []probe {
 		{"GET", "/v1/results/{}", "", true, "execution"},
 		{"GET", "/v1/executions/{}", "", false, "execution"},
 		{"GET", "/v1/executions/{}", "", true, "execution"},
+		{"GET", "/v1/executions/{}/files/" + someID, "", false, "execution"},
+		{"GET", "/v1/executions/{}/files/" + someID, "", true, "execution"},
 		{"POST", "/v1/executions/{}/cancel", "", false, "execution"},
 		{"POST", "/v1/executions/{}/cancel", "", true, "execution"},
 		{"POST", "/v1/executions/{}/resolve", `{"outcome":"executed","reason":"mine now"}`, false, "execution"},

@@ -107,6 +107,7 @@ func decided() map[string]endpoint {
 		"GET /v1/results/{id}":                        {either, anyRole, "actions:run", "/v1/results/none", "", noExecution},
 		"GET /v1/executions":                          {either, anyRole, "", "/v1/executions", "", "200 "},
 		"GET /v1/executions/{id}":                     {either, anyRole, "", "/v1/executions/none", "", noExecution},
+		"GET /v1/executions/{id}/files/{file}":        {either, anyRole, "", "/v1/executions/none/files/" + someID, "", noExecution},
 		"GET /v1/executions/{id}/events":              {either, anyRole, "", "/v1/executions/none/events", "", noExecution},
 		"GET /v1/executions/{id}/stream":              {either, anyRole, "", "/v1/executions/none/stream", "", noExecution},
 		"GET /v1/executions/{id}/graph":               {either, anyRole, "", "/v1/executions/none/graph", "", noExecution},

@@ -89,10 +89,6 @@ func TestRefusalHasTheWordsOfTheProvider(t *testing.T) {
 			says(502, "text/plain", "upstream secret-token gone"),
 			504, "OUTCOME_UNKNOWN", "", "", "upstream [redacted] gone", `"upstream [redacted] gone"`, false, "", 0,
 		},
-		"garbled": {
-			says(200, "text/plain", "done"),
-			504, "OUTCOME_UNKNOWN", "", "", "done", `"done"`, false, "", 0,
-		},
 	}
 	provider := saying{}
 	for name, c := range cases {

@@ -80,7 +80,7 @@ func (b *bench) process(t *testing.T) *dispatch.Dispatcher {
 	client, err := httpcall.NewClient(egress.NewClient(egress.Config{}), time.Now)
 	require.NoError(t, err)
 	d, err := dispatch.New(dispatch.Config{Timeout: time.Second},
-		dispatch.Deps{DB: b.db.Pool, Catalog: b.catalog, Vault: safe, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)}, Log: testkit.Quiet()})
+		dispatch.Deps{DB: b.db.Pool, Catalog: b.catalog, Vault: safe, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client, nil)}, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	return d
 }

@@ -61,6 +61,9 @@ func (p prepared) emitEndWith(b *db.Batch, e ending, result json.RawMessage, now
 	if e.code != "" {
 		out.Error = &event.Problem{Code: string(e.code), Message: saying(e.message, e.words)}
 	}
+	if e.note.Error != nil {
+		out.ResultError = &event.Problem{Code: e.note.Error.Code, Message: e.note.Error.Message}
+	}
 	switch e.state {
 	case StateExecuted:
 		r.emit(b, event.Executed{Outcome: out}, r.releasedBy()...)

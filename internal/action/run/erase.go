@@ -11,6 +11,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/record/event"
+	"agentruntime/internal/record/resultfile"
 )
 
 // EraseOf implements customer.Holder. It empties arguments, results and metadata of the runs that
@@ -38,6 +39,7 @@ func (s *Service) EraseOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, name
 	n := db.Queue(b, s.q.EraseRuns, dbsqlc.EraseRunsParams{TenantID: tenant, Ids: ids, ErasedAt: s.d.Now()})
 	db.Queue(b, s.q.EraseApprovals, dbsqlc.EraseApprovalsParams{TenantID: tenant, ExecutionIds: executions})
 	event.QueueErase(b, tenant, executions)
+	resultfile.QueueErase(b, tenant, ids)
 	db.QueueExec(b, s.q.EraseEdits, dbsqlc.EraseEditsParams{TenantID: tenant, ExecutionIds: executions})
 	if err := b.SendIn(ctx, tx); err != nil {
 		return 0, false, fmt.Errorf("run: erase: %w", err)

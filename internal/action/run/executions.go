@@ -314,7 +314,7 @@ func (s *Service) Shown(ctx context.Context, r Run) Run {
 	} else {
 		t = s.d.Targets.Mask(ctx, r.TenantID, r.Verb, t)
 	}
-	r.Args, r.Metadata, r.Result = t.Args, t.Metadata, t.Result
+	r.Args, r.Metadata, r.Result, r.Note = t.Args, t.Metadata, t.Result, r.Note.Masked()
 	if r.EditedArgs != nil {
 		r.EditedArgs = t.Args
 	}

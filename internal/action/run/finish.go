@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
@@ -14,9 +16,11 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/providererror"
+	"agentruntime/internal/kernel/resultnote"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/resultfile"
 )
 
 func isMissing(err error) bool { return db.IsNoRows(err) }
@@ -25,7 +29,9 @@ func isMissing(err error) bool { return db.IsNoRows(err) }
 type ending struct {
 	state   State
 	result  json.RawMessage
-	status  int // the provider's
+	note    resultnote.Note // what is kept beside the result
+	file    *uuid.UUID      // the file that the result names
+	status  int             // the provider's
 	code    fault.Code
 	message string
 	// words are what the provider said with an answer that is no result; nil where it said nothing.
@@ -65,6 +71,9 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 	b := &db.Batch{}
 	changed := db.Queue(b, s.q.FinishRun, finishParams(p.run, e))
 	s.requireChanged(b, p.run)
+	if e.file != nil {
+		resultfile.QueueKeep(b, p.run.TenantID, *e.file, p.run.ID)
+	}
 	for _, queue := range more {
 		queue(b)
 	}
@@ -108,6 +117,9 @@ func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 		Result:    r.sealOptional(datakey.RunResult, e.result),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), Decision: r.Decision, PolicyName: r.PolicyName,
 		Reason: r.Reason, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Sends: r.Sends, FromStates: endsFrom(e),
+	}
+	if !e.note.Empty() {
+		p.ResultNote = r.sealOptional(datakey.RunResultNote, mustJSON(e.note))
 	}
 	if e.words != nil {
 		p.ProviderError = r.sealOptional(datakey.RunProviderError, mustJSON(e.words))

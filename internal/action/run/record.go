@@ -91,6 +91,9 @@ func (p prepared) endDetails(e ending) json.RawMessage {
 	if e.status != 0 {
 		d["provider_status"] = e.status
 	}
+	if e.note.Error != nil {
+		d["result_error"] = e.note.Error.Code
+	}
 	if e.approvalID != nil {
 		d["approval_id"] = *e.approvalID
 	}

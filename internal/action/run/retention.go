@@ -12,6 +12,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/record/resultfile"
 )
 
 // Results are kept for Config.ResultsKept after the end of their run. Then the arguments and the
@@ -136,6 +137,7 @@ func (s *Service) eraseThese(ctx context.Context, tx pgx.Tx, p dbsqlc.ErasedToPa
 	b := &db.Batch{}
 	db.Queue(b, s.q.EraseApprovals, dbsqlc.EraseApprovalsParams{TenantID: p.TenantID, ExecutionIds: executions})
 	db.QueueExec(b, s.q.EraseEdits, dbsqlc.EraseEditsParams{TenantID: p.TenantID, ExecutionIds: executions})
+	resultfile.QueueErase(b, p.TenantID, gone)
 	db.QueueExec(b, s.q.RunsNotLeft, dbsqlc.RunsNotLeftParams{TenantID: p.TenantID, Ids: gone})
 	db.QueueExec(b, s.q.LeaveRuns, dbsqlc.LeaveRunsParams{TenantID: p.TenantID, Ids: later, LookAt: now.Add(leftAgain)})
 	db.QueueExec(b, s.q.ErasedTo, p)

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/providererror"
+	"agentruntime/internal/kernel/resultnote"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/approval"
 )
@@ -123,7 +124,10 @@ type Run struct {
 	Sends int32
 	// MaybeSent: the run is a write, and an attempt may have had its effect.
 	MaybeSent bool
-	Result    json.RawMessage
+	// Result is null as JSON where the call was executed and its answer became no result; Note says why.
+	Result json.RawMessage
+	// Note is what is kept beside Result; empty in lists.
+	Note resultnote.Note
 	// Normalizer makes the normalized form of Result; "" where the verb had none when the call was
 	// sent, and in lists.
 	Normalizer     string

@@ -12,6 +12,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/resultnote"
 )
 
 // errNoKey says that the tenant's data key could not be opened.
@@ -87,6 +88,9 @@ func opened(key *datakey.Key, row dbsqlc.Run) Run {
 	if words, err := r.open(datakey.RunProviderError, row.ProviderError); err == nil && words != nil {
 		// Written by this package; what does not parse, or open, is not shown.
 		_ = json.Unmarshal(words, &r.ProviderError)
+	}
+	if note, err := r.open(datakey.RunResultNote, row.ResultNote); err == nil && note != nil {
+		r.Note = resultnote.Read(note)
 	}
 	r.openLookups(row.Lookups)
 	if args != nil || edited != nil {

@@ -6,9 +6,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/providererror"
+	"agentruntime/internal/kernel/resultnote"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -20,8 +23,14 @@ type Answer struct {
 	// Status is the HTTP status; 0 where none came back.
 	Status int
 	// Result is the provider's answer as an object; nil where it was not understood
-	// or did not arrive whole.
+	// or did not arrive whole. Note.Error says then why.
 	Result json.RawMessage
+	// Note is what is kept beside the result.
+	Note resultnote.Note
+	// File is the stored file that Result names; nil where it names none.
+	File *uuid.UUID
+	// Denied: the verb declares that such an answer is an error, whatever its status.
+	Denied bool
 	// Problem says in a few words what was wrong with the answer ("the response is
 	// larger than 4 MiB"); "" where nothing was.
 	Problem string
@@ -186,15 +195,26 @@ func settleUnanswered(n nature, a Answer, canWait bool, wait time.Duration) sett
 	}
 }
 
-// settleSuccess is settle for a 2xx. The effect has happened; only the answer may be bad.
+// settleSuccess is settle for a 2xx. A write has happened, also where its answer is of no use: it is
+// not sent again for the answer's sake. Only what the verb declares an error leaves it unknown.
 func settleSuccess(n nature, a Answer, canWait bool, wait time.Duration) settlement {
+	executed := settlement{end: ending{state: StateExecuted, status: a.Status, result: a.Result, note: a.Note, file: a.File}}
 	switch {
+	case a.Denied && n.op == verb.Write:
+		s := unknown(a)
+		s.end.message = fmt.Sprintf("The provider answered %d, and its verb declares such an answer an error (error_when). The call may have taken effect. ", a.Status) + howToSettle
+		return s
+	case a.Denied:
+		s := failed(fault.Newf(fault.CodeProviderError, "The provider answered %d, and its verb declares such an answer an error (error_when).", a.Status), a)
+		s.end.result = a.Result
+		return s
 	case a.Result != nil:
-		return settlement{end: ending{state: StateExecuted, status: a.Status, result: a.Result}}
-	case !a.Complete && n.resend && canWait:
+		return executed
+	case n.op == verb.Write, a.Note.Error.Ours():
+		executed.end.result = json.RawMessage("null")
+		return executed
+	case !a.Complete && canWait:
 		return settlement{again: true, after: wait, lost: true}
-	case n.op == verb.Write:
-		return unknown(a)
 	default:
 		return failed(fault.Newf(fault.CodeProviderError, "The provider's answer was not understood: %s.", a.Problem), a)
 	}

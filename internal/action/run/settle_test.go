@@ -9,6 +9,7 @@ import (
 
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/resultnote"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -38,6 +39,8 @@ func TestSettle(t *testing.T) {
 	}
 	cut := Answer{Phase: attempt.Answered, Status: 200, Problem: "the response broke off"}
 	html := Answer{Phase: attempt.Answered, Status: 200, Complete: true, Problem: "not declared"}
+	denied := Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: body, Denied: true}
+	ours := Answer{Phase: attempt.Answered, Status: 200, Complete: true, Note: resultnote.Note{Error: resultnote.NewProblem(resultnote.OverQuota, "full")}}
 	limited := Answer{Phase: attempt.Answered, Status: 429, Complete: true, RetryAfter: 2 * time.Second}
 
 	for name, c := range map[string]struct {
@@ -66,12 +69,17 @@ func TestSettle(t *testing.T) {
 		"read, no answer":                    {read, Answer{Phase: attempt.Sent}, again, ""},
 		"read, no answer, last":              {last(read), Answer{Phase: attempt.Sent}, StateFailed, fault.CodeProviderError},
 		"read, hangs, last":                  {last(read), Answer{Phase: attempt.Sent, Timeout: true}, StateFailed, fault.CodeProviderTimeout},
-		"write, cut body":                    {write, cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, cut body":                    {write, cut, StateExecuted, ""},
 		"read, cut body":                     {read, cut, again, ""},
 		"read, cut body, last":               {last(read), cut, StateFailed, fault.CodeProviderError},
-		"write, wrong type":                  {write, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"keyed, wrong type":                  {keyed, html, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
-		"keyed, cut body, last":              {last(keyed), cut, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"write, wrong type":                  {write, html, StateExecuted, ""},
+		"write, declared an error":           {write, denied, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"keyed, declared an error":           {keyed, denied, StateOutcomeUnknown, fault.CodeOutcomeUnknown},
+		"read, declared an error":            {read, denied, StateFailed, fault.CodeProviderError},
+		"read, not kept by us":               {read, ours, StateExecuted, ""},
+		"keyed, wrong type":                  {keyed, html, StateExecuted, ""},
+		"keyed, cut body":                    {keyed, cut, StateExecuted, ""},
+		"keyed, cut body, after a lost one":  {afterOne(keyed), cut, StateExecuted, ""},
 		"read, wrong type":                   {read, html, StateFailed, fault.CodeProviderError},
 		"write, 429":                         {write, limited, again, ""},
 		"write, 429, out of time":            {call{plain, 1, history{}, span{left: time.Second}}, limited, StateRefused, fault.CodeProviderRejected},
@@ -147,7 +155,8 @@ func TestSettleNeverCallsAWriteFailedThatMayHaveHappened(t *testing.T) {
 			for status := 200; status < 600; status++ {
 				for sends := 2; sends <= maxSends; sends++ {
 					s := settle(n, Answer{Phase: phase, Status: status, Complete: true}, sends, history{maybeSent: true, inDoubt: true}, span{left: time.Hour})
-					require.True(t, s.again || s.end.state == StateOutcomeUnknown, "phase %d status %d: %s", phase, status, s.end.state)
+					accepted := phase == attempt.Answered && status < 300
+					require.True(t, s.again || s.end.state == StateOutcomeUnknown || accepted && s.end.state == StateExecuted, "phase %d status %d: %s", phase, status, s.end.state)
 				}
 			}
 		}

@@ -84,6 +84,8 @@ const (
 	WebhookAnswer Field = "webhook_attempts.answer"
 
 	RunProviderError Field = "runs.provider_error"
+	RunResultNote    Field = "runs.result_note"
+	RunFilePart      Field = "run_file_parts.content"
 	RunLookups       Field = "runs.lookups"
 
 	ConversationEntry Field = "conversation_entries.body"
@@ -137,6 +139,23 @@ func derive(secret []byte, info string) []byte {
 		panic(err) // the length is a constant
 	}
 	return out
+}
+
+// SealBytes is Seal for a column of bytes, which takes no encoding.
+func (k *Key) SealBytes(p Place, plain []byte) []byte {
+	info := p.info()
+	aead := k.cipherFor(info)
+	return aead.Seal(make([]byte, 0, len(plain)+aead.Overhead()), nil, plain, info) //nolint:gosec // see Seal
+}
+
+// OpenBytes reverses SealBytes.
+func (k *Key) OpenBytes(p Place, stored []byte) ([]byte, error) {
+	info := p.info()
+	plain, err := k.cipherFor(info).Open(nil, nil, stored, info)
+	if err != nil {
+		return nil, errClosed
+	}
+	return plain, nil
 }
 
 // Seal returns the text as the database stores it: AES-256-GCM in base64, behind a marker.

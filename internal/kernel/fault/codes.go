@@ -46,6 +46,7 @@ const (
 	CodeDocumentNotFound      Code = "PROVIDER_DOCUMENT_NOT_FOUND"
 	CodeCredentialNotFound    Code = "CREDENTIAL_NOT_FOUND"
 	CodeExecutionNotFound     Code = "EXECUTION_NOT_FOUND"
+	CodeFileNotFound          Code = "FILE_NOT_FOUND"
 	CodeApprovalNotFound      Code = "APPROVAL_NOT_FOUND"
 	CodePolicyNotFound        Code = "POLICY_NOT_FOUND"
 	CodeGrantNotFound         Code = "GRANT_NOT_FOUND"
@@ -132,6 +133,7 @@ func Table() []Spec {
 		{CodeDocumentNotFound, http.StatusNotFound, "The document of this provider is not kept.", "The provider was imported before documents were kept, or it is one of the platform's."},
 		{CodeCredentialNotFound, http.StatusNotFound, "No such credential.", "The id is unknown to the tenant."},
 		{CodeExecutionNotFound, http.StatusNotFound, "No such execution.", "The id is unknown to the caller."},
+		{CodeFileNotFound, http.StatusNotFound, "No such file.", "The result of the execution names no file of this id."},
 		{CodeApprovalNotFound, http.StatusNotFound, "No such approval.", "The id is unknown to the tenant."},
 		{CodeGrantNotFound, http.StatusNotFound, "No such grant.", "The id is unknown to the tenant."},
 		{CodeKillSwitchNotFound, http.StatusNotFound, "No such kill switch.", "The id is unknown to the tenant, the kill switch to be lifted is lifted already, or the one to be read was lifted more than 90 days ago."},

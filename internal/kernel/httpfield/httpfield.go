@@ -90,6 +90,23 @@ func IsJSON(media string) bool {
 	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
 }
 
+// IsText reports whether bodies of a media type are text for people or programs to read.
+func IsText(media string) bool {
+	kind, sub, _ := strings.Cut(media, "/")
+	switch {
+	case kind == "text", strings.HasSuffix(sub, "+xml"), strings.HasSuffix(sub, "+yaml"):
+		return true
+	case kind != "application":
+		return false
+	}
+	switch sub {
+	case "xml", "xhtml", "javascript", "ecmascript", "yaml", "x-yaml", "toml", "graphql", "sql", "x-www-form-urlencoded",
+		"x-ndjson", "ndjson", "jsonl", "jsonlines", "x-jsonlines", "json-seq", "http":
+		return true
+	}
+	return false
+}
+
 // IsAlnum reports whether b is an ASCII letter or digit.
 func IsAlnum(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'

@@ -26,8 +26,8 @@ type Plan struct {
 	Body    *Body   `json:"body,omitempty"`
 	// Accept is the request's Accept header.
 	Accept string `json:"accept,omitempty"`
-	// Declared lists the media types of the document's successful answers.
-	Declared []string `json:"declared,omitempty"`
+	// Headers lists the headers that the document declares of successful answers.
+	Headers []string `json:"headers,omitempty"`
 	verb.PlanHead
 }
 

@@ -21,7 +21,7 @@ func TestStoredPlanKeepsItsMembers(t *testing.T) {
 			Type: "multipart/form-data", Kind: httpplan.BodyMultipart, Arg: "body", Required: true,
 			Fields: map[string]httpplan.Encoding{"f": {Style: httpplan.StyleForm, Explode: true, Reserved: true, File: true, Type: "text/csv"}},
 		},
-		Declared: []string{"application/json"},
+		Headers: []string{"X-Rate"},
 		PlanHead: verb.PlanHead{TimeoutMS: 1500, ReadBack: &verb.ReadBack{
 			Verb: "get", Args: json.RawMessage(`{"id":"${args.id}"}`),
 			Match: verb.Match{In: "data", Equals: map[string]json.RawMessage{"paid": json.RawMessage(`true`)}},
@@ -31,7 +31,7 @@ func TestStoredPlanKeepsItsMembers(t *testing.T) {
 		`"params":[{"arg":"id","name":"ID","in":"path","style":"simple","explode":true,"reserved":true}],` +
 		`"body":{"type":"multipart/form-data","kind":"multipart","arg":"body","required":true,` +
 		`"fields":{"f":{"style":"form","explode":true,"reserved":true,"file":true,"type":"text/csv"}}},` +
-		`"accept":"application/json","declared":["application/json"],"timeout_ms":1500,` +
+		`"accept":"application/json","headers":["X-Rate"],"timeout_ms":1500,` +
 		`"read_back":{"verb":"get","args":{"id":"${args.id}"},"match":{"in":"data","equals":{"paid":true}}}}`
 	raw, err := json.Marshal(plan)
 	require.NoError(t, err)

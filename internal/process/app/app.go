@@ -46,6 +46,7 @@ import (
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
+	"agentruntime/internal/record/resultfile"
 	"agentruntime/internal/service/answering"
 	"agentruntime/internal/service/authoring"
 	"agentruntime/internal/service/changing"
@@ -91,6 +92,7 @@ type App struct {
 	budgets        *budget.Service
 	engine         *engine.Engine
 	runs           *run.Service
+	files          *resultfile.Store
 	notices        *ended.Notices
 	approvals      *approval.Sweeper
 	policies       *policy.Service
@@ -212,12 +214,15 @@ func (a *App) buildRuns() (err error) {
 	if err != nil {
 		return err
 	}
+	if a.files, err = resultfile.New(resultfile.Deps{DB: a.pool, Keys: a.vault, Quotas: a.quotas}); err != nil {
+		return err
+	}
 	sets, err := policy.NewSets(a.pool)
 	if err != nil {
 		return err
 	}
 	targets, err := dispatch.New(dispatch.Config{Timeout: a.cfg.ProviderTimeout},
-		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)}, Log: a.log})
+		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client, a.files)}, Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -336,7 +341,7 @@ func (a *App) buildAPI() error {
 	a.handler, err = api.New(api.Deps{
 		Proxies: a.proxies, Addresses: addresses, Auth: authenticator, Revocations: a.revocations, Log: a.log, Ready: a.ready,
 		Accounts: accounts, Keys: accounts, Catalog: a.catalog, Providers: a.catalog, Importer: importer, Credentials: a.vault,
-		Runs: a.runs, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
+		Runs: a.runs, Files: a.files, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
 		Facts:      a.facts,
 		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools, Sandboxes: a.programs,

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/mail"
+	"agentruntime/internal/record/resultfile"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/budget"
 	"agentruntime/internal/tenant/customer"
@@ -39,6 +40,7 @@ func (a *App) workerJobs() []job {
 	return []job{
 		{"repair runs", a.runs.SweepEvery(), a.runs.Sweep},
 		{"erase old results", run.EraseEvery, a.runs.EraseOld},
+		{"delete files that no result names", resultfile.SweepEvery, a.files.Sweep},
 		{"erase old executions of Maps", execution.EraseEvery, a.executions.EraseOld},
 		{"forget deleted Maps", definition.ForgetEvery, func(ctx context.Context) error {
 			return a.maps.Forget(ctx, time.Now().Add(-time.Duration(a.cfg.ResultDays)*24*time.Hour))

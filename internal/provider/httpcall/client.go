@@ -45,6 +45,9 @@ type SendOptions struct {
 	MayBegin func() bool
 	// Owner is whose share of the memory for large answers the attempt takes.
 	Owner string
+	// Keep takes the parts of a file with which a call is answered, of PartBytes each apart from the last
+	// one. It must not keep the slice. An error ends the reading. nil reads a file as text is read.
+	Keep func(part []byte) error
 }
 
 // Outcome is all that is known after one attempt.
@@ -53,8 +56,11 @@ type Outcome struct {
 	Status      int
 	RequestID   string // how the provider names the request; "" where it does not
 	ContentType string
+	Header      http.Header
 	RetryAfter  time.Duration // 0 where none was sent or it is in the past; at most 24 h
 	Body        []byte
+	File        *File         // the answer was a file and given to Keep; nil otherwise
+	KeepErr     error         // what Keep returned
 	Truncated   bool          // the answer is larger than MaxBytes; Body is its beginning
 	BodyErr     error         // the answer's body broke off
 	Err         error         // why there is no answer; never contains the URL or a header
@@ -87,7 +93,7 @@ func largePlaces() share.Limits {
 // Client sends requests to providers.
 type Client struct {
 	reads, writes *http.Client
-	large         *share.Pool
+	large, files  *share.Pool
 	now           func() time.Time
 }
 
@@ -105,7 +111,7 @@ func NewClient(guarded *http.Client, now func() time.Time) (*Client, error) {
 		t.IdleConnTimeout = writeIdle
 		writes.Transport = t
 	}
-	return &Client{reads: &reads, writes: &writes, large: share.New(largePlaces()), now: now}, nil
+	return &Client{reads: &reads, writes: &writes, large: share.New(largePlaces()), files: share.New(largePlaces()), now: now}, nil
 }
 
 // errResend ends a second attempt that net/http makes by itself.
@@ -156,7 +162,7 @@ func (c *Client) send(ctx context.Context, r *Request, opt SendOptions) Outcome 
 		_ = resp.Body.Close()
 		resp.Body = http.NoBody
 	}
-	out := c.read(limited, stop, resp, orDefault(opt.MaxBytes, DefaultMaxBytes), opt.Owner)
+	out := c.read(limited, stop, resp, opt)
 	out.Timeout = timedOut(out.BodyErr)
 	return out
 }
@@ -284,14 +290,19 @@ func redirects(read bool, method string) func(*http.Request, []*http.Request) er
 }
 
 // read takes the answer over. Its size counts after decompression.
-func (c *Client) read(ctx context.Context, cancel func(), resp *http.Response, limit int64, owner string) Outcome {
+func (c *Client) read(ctx context.Context, cancel func(), resp *http.Response, opt SendOptions) Outcome {
 	defer resp.Body.Close()
 	out := Outcome{
 		Phase: attempt.Answered, Status: resp.StatusCode, RequestID: requestID(resp.Header),
-		ContentType: resp.Header.Get("Content-Type"),
-		RetryAfter:  retryAfter(resp.Header.Get("Retry-After"), c.now()),
+		ContentType: resp.Header.Get("Content-Type"), Header: resp.Header,
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), c.now()),
 	}
-	c.readBody(ctx, cancel, resp.Body, limit, owner, &out)
+	head, err := io.ReadAll(io.LimitReader(resp.Body, smallBody+1))
+	if err == nil && opt.Keep != nil && out.Status >= 200 && out.Status < 300 && isFile(out.ContentType, head) {
+		c.readFile(ctx, head, resp.Body, opt, &out)
+		return out
+	}
+	c.readBody(ctx, cancel, head, err, resp.Body, opt, &out)
 	return out
 }
 
@@ -309,13 +320,13 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// readBody reads at most limit bytes. A body over smallBody waits for a place first; cancel
-// ends an attempt whose body does not arrive.
-func (c *Client) readBody(ctx context.Context, cancel func(), r io.Reader, limit int64, owner string, out *Outcome) {
-	body, err := io.ReadAll(io.LimitReader(r, min(limit, smallBody)+1))
+// readBody reads what follows the head, and keeps at most opt.MaxBytes. A body over smallBody waits for a
+// place first; cancel ends an attempt whose body does not arrive. err is that of the head.
+func (c *Client) readBody(ctx context.Context, cancel func(), body []byte, err error, r io.Reader, opt SendOptions, out *Outcome) {
+	limit := orDefault(opt.MaxBytes, DefaultMaxBytes)
 	if err == nil && int64(len(body)) > smallBody && limit > smallBody {
 		var rest []byte
-		if out.Free, err = c.large.Take(ctx, owner, ""); err == nil {
+		if out.Free, err = c.large.Take(ctx, opt.Owner, ""); err == nil {
 			late := time.AfterFunc(largeWithin, cancel)
 			rest, err = io.ReadAll(io.LimitReader(r, limit+1-int64(len(body))))
 			late.Stop()

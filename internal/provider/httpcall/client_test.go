@@ -163,8 +163,9 @@ func TestProviderFaultsBecomeOutcomes(t *testing.T) {
 		"another type": {handle: answer("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2", "hi"), phase: attempt.Answered, status: 200, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {
 			t.Helper()
 			require.Equal(t, "text/html", o.ContentType)
-			_, ok := httpcall.ResultObject(o.ContentType, o.Body, nil)
-			require.False(t, ok)
+			result, ok := httpcall.ResultObject(o.ContentType, o.Body)
+			require.True(t, ok)
+			require.JSONEq(t, `{"text":"hi","media_type":"text/html"}`, string(result))
 		}},
 		"429 in seconds":   {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0", ""), phase: attempt.Answered, status: 429, requests: 1, check: waits(7 * time.Second)},
 		"429 at a time":    {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: Sun, 01 Mar 2026 12:01:30 GMT\r\nContent-Length: 0", ""), phase: attempt.Answered, status: 429, requests: 1, check: waits(90 * time.Second)},

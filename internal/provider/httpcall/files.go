@@ -2,18 +2,118 @@ package httpcall
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"mime/multipart"
 	"net/textproto"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/httpplan"
 )
+
+// MaxFileBytes is the largest file that an answer may be, after decompression. PartBytes is how many of
+// its bytes are in memory at a time.
+const (
+	MaxFileBytes = 25 << 20
+	PartBytes    = 512 << 10
+)
+
+// File is a file with which a call was answered.
+type File struct {
+	Size   int64
+	SHA256 string // in hexadecimal digits
+	Name   string // as the provider names it, "" where it does not; no path and no control characters
+}
+
+// isFile reports whether a body is neither JSON nor text. An empty one is no file.
+func isFile(contentType string, head []byte) bool {
+	return len(bytes.TrimSpace(trimMark(head))) > 0 && formOf(contentType, head) == formFile
+}
+
+// readFile gives the parts of a file to opt.Keep. The time for it is that of the attempt.
+func (c *Client) readFile(ctx context.Context, head []byte, r io.Reader, opt SendOptions, out *Outcome) {
+	if len(head) > smallBody {
+		free, err := c.files.Take(ctx, opt.Owner, "")
+		if err != nil {
+			out.BodyErr = publicError(err)
+			return
+		}
+		defer free()
+	}
+	f, hash, part := &File{Name: fileName(out.Header.Get("Content-Disposition"))}, sha256.New(), make([]byte, PartBytes)
+	all := io.MultiReader(bytes.NewReader(head), r)
+	for ended := false; !ended; {
+		n, err := fill(all, part)
+		if err != nil && !errors.Is(err, io.EOF) {
+			out.BodyErr = publicError(err)
+			return
+		}
+		ended = err != nil
+		if f.Size += int64(n); f.Size > MaxFileBytes {
+			out.Truncated = true
+			return
+		}
+		if n == 0 {
+			break
+		}
+		hash.Write(part[:n])
+		if out.KeepErr = opt.Keep(part[:n]); out.KeepErr != nil {
+			return
+		}
+	}
+	f.SHA256 = hex.EncodeToString(hash.Sum(nil))
+	out.File = f
+}
+
+// fill reads until part is full. The error is io.EOF only where all was read.
+func fill(r io.Reader, part []byte) (n int, err error) {
+	for n < len(part) && err == nil {
+		var more int
+		more, err = r.Read(part[n:])
+		n += more
+	}
+	return n, err
+}
+
+// maxFileName is how many bytes the name of a file may have.
+const maxFileName = 200
+
+// fileName returns the name that a Content-Disposition has for a file, "" where it has none.
+func fileName(disposition string) string {
+	_, params, err := mime.ParseMediaType(disposition)
+	if err != nil {
+		return ""
+	}
+	return SafeFileName(params["filename"])
+}
+
+// SafeFileName returns the last part of a path, without control characters and what a shell, a header
+// or a file system may take for more than a name; "" where nothing is left.
+func SafeFileName(name string) string {
+	name = strings.ToValidUTF8(name, "")
+	name = name[strings.LastIndexAny(name, `/\`)+1:]
+	name = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || strings.ContainsRune(`"<>|*?:;%`, r) {
+			return -1
+		}
+		return r
+	}, name)
+	for len(name) > maxFileName {
+		_, last := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-last]
+	}
+	return strings.Trim(name, " .")
+}
 
 // binary decodes a base64 argument: in either alphabet, with or without padding, as the format byte of
 // a schema has it.

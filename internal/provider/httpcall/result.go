@@ -3,37 +3,89 @@ package httpcall
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"unicode/utf8"
 
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/httpfield"
 )
 
-// ResultObject makes a run's result of an answer: a JSON object stays as the
-// provider wrote it, any other JSON value comes as {"data": …}, an empty answer
-// as {"data": null}, and text of a type that the document declares as
-// {"data": "<text>"}. ok is false where the answer is none of these: a type that
-// is neither JSON nor declared, JSON that does not parse, or text that is not
-// UTF-8.
-func ResultObject(contentType string, body []byte, declared []string) (result json.RawMessage, ok bool) {
-	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+// form is what kind of result an answer becomes.
+type form int
+
+const (
+	formJSON form = iota
+	formText
+	formFile
+)
+
+// formOf returns the form of a body by its Content-Type. Without one, or with one that cannot be
+// read, the beginning of the body decides. Text that is not UTF-8 is a file, because only its bytes
+// are certain.
+func formOf(contentType string, head []byte) form {
+	media := httpfield.MediaType(contentType)
+	switch {
+	case httpfield.IsJSON(media):
+		return formJSON
+	case media != "" && !httpfield.IsText(media):
+		return formFile
+	case !utf8.Valid(wholeRunes(head)):
+		return formFile
+	case media == "" && looksJSON(head):
+		return formJSON
+	default:
+		return formText
+	}
+}
+
+// looksJSON reports whether a body without a type can only be meant as JSON.
+func looksJSON(head []byte) bool {
+	head = bytes.TrimSpace(trimMark(head))
+	return len(head) > 0 && (head[0] == '{' || head[0] == '[' || json.Valid(head))
+}
+
+// wholeRunes returns text without a character that was cut at its end.
+func wholeRunes(text []byte) []byte {
+	for back := 1; back <= min(utf8.UTFMax-1, len(text)); back++ {
+		if at := len(text) - back; utf8.RuneStart(text[at]) {
+			if !utf8.FullRune(text[at:]) {
+				return text[:at]
+			}
+			break
+		}
+	}
+	return text
+}
+
+func trimMark(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) }
+
+// text is the result of an answer in plain text.
+type text struct {
+	Text      string `json:"text"`
+	MediaType string `json:"media_type"`
+}
+
+// ResultObject makes a run's result of an answer that is no file: a JSON object stays as the
+// provider wrote it, any other JSON value comes as {"data": …}, an empty answer as {"data": null}, and
+// text as {"text": …, "media_type": …}, also where its type is missing and it looks like JSON but is
+// none. ok is false where a body is not what its Content-Type says: JSON that does not parse, or that
+// is nested too deep.
+func ResultObject(contentType string, body []byte) (result json.RawMessage, ok bool) {
+	body = trimMark(body)
 	trimmed := bytes.TrimSpace(body)
 	if len(trimmed) == 0 {
 		return json.RawMessage(`{"data":null}`), true
 	}
 	media := httpfield.MediaType(contentType)
-	if httpfield.IsJSON(media) || contentType == "" {
-		return jsonResult(trimmed)
+	if formOf(contentType, body) == formJSON {
+		if result, ok = jsonResult(trimmed); ok || media != "" {
+			return result, ok
+		}
 	}
-	if !isDeclared(media, declared) || !utf8.Valid(body) {
+	if !utf8.Valid(body) {
 		return nil, false
 	}
-	data, err := exactjson.Encode(string(body))
-	if err != nil {
-		return nil, false
-	}
-	return wrap(data), true
+	out, err := exactjson.Encode(text{string(body), media})
+	return out, err == nil
 }
 
 func jsonResult(body []byte) (json.RawMessage, bool) {
@@ -51,18 +103,4 @@ func jsonResult(body []byte) (json.RawMessage, bool) {
 
 func wrap(value []byte) json.RawMessage {
 	return bytes.Join([][]byte{[]byte(`{"data":`), value, []byte(`}`)}, nil)
-}
-
-// isDeclared reports whether media fits one of the document's types or ranges.
-func isDeclared(media string, declared []string) bool {
-	if media == "" {
-		return false
-	}
-	kind, _, _ := strings.Cut(media, "/")
-	for _, d := range declared {
-		if d == media || d == "*/*" || d == kind+"/*" {
-			return true
-		}
-	}
-	return false
 }

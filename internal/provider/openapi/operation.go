@@ -11,6 +11,7 @@ import (
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/resultnote"
 	"agentruntime/internal/kernel/swagger"
 	"agentruntime/internal/kernel/verb"
 )
@@ -21,7 +22,9 @@ const (
 	maxArgName       = 255
 	maxDeclared      = 8
 	maxDeclaredInput = 64
-	maxUnknown       = 20 // unknown members of x-agent-runtime; a report has room for fewer
+	maxHeaders       = 32  // of answers
+	maxHeaderName    = 128 // bytes
+	maxUnknown       = 20  // unknown members of x-agent-runtime; a report has room for fewer
 )
 
 // operation is one method of one path on its way to a verb.
@@ -260,7 +263,7 @@ func setOperation(v *verb.Definition, word string) bool {
 	return true
 }
 
-// setAnswers collects the media types of the successful answers.
+// setAnswers collects the media types and the headers of the successful answers.
 func (o *operation) setAnswers() {
 	responses := field(o.node, "responses")
 	var declared []string
@@ -273,9 +276,14 @@ func (o *operation) setAnswers() {
 		if err != nil {
 			continue
 		}
-		content := field(response, "content")
-		if !o.im.doc.spend(2 * len(content)) {
+		content, headers := field(response, "content"), field(response, "headers")
+		if !o.im.doc.spend(2*len(content) + len(headers)) {
 			return
+		}
+		for _, name := range sortedKeys(headers) {
+			if len(name) <= maxHeaderName && len(o.plan.Headers) < maxHeaders && resultnote.Keepable(name) && !slices.Contains(o.plan.Headers, name) {
+				o.plan.Headers = append(o.plan.Headers, name)
+			}
 		}
 		for _, name := range sortedKeys(content) {
 			media := httpfield.MediaType(name)
@@ -284,8 +292,22 @@ func (o *operation) setAnswers() {
 			}
 		}
 	}
-	o.plan.Declared = declared
+	o.loseNoJSON(declared)
 	o.plan.Accept = accept(declared)
+}
+
+// loseNoJSON reports an operation none of whose successful answers is JSON.
+func (o *operation) loseNoJSON(declared []string) {
+	if slices.ContainsFunc(declared, func(media string) bool { return strings.Contains(media, wildcard) || httpfield.IsJSON(media) }) {
+		return
+	}
+	for _, media := range declared {
+		if httpfield.IsText(media) {
+			o.scratch.lose("its answers in text are results {text, media_type}")
+		} else {
+			o.scratch.lose("its answers are files: a result names the file, whose bytes are read apart")
+		}
+	}
 }
 
 // accept asks for JSON first, then for what else is declared. JSON of a vendor is asked for by its name

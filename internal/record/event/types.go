@@ -70,6 +70,7 @@ type Outcome struct {
 	Error          *Problem        `json:"error,omitempty" about:"What went wrong. Absent where the call was executed."`
 	Resolved       bool            `json:"resolved,omitempty" about:"True where the outcome was unknown before, and a person or a read-back settled it."`
 	Result         json.RawMessage `json:"result,omitempty" about:"The provider's answer, masked. Absent where there is none and in an event that is truncated."`
+	ResultError    *Problem        `json:"result_error,omitempty" about:"Why the answer of an executed call became no result. Absent where it did."`
 }
 
 // Problem is why a call failed.

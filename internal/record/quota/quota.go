@@ -48,6 +48,7 @@ const (
 	AgentBytes     Resource = "agent_bytes"
 	Budgets        Resource = "budgets"
 	MapExecutions  Resource = "map_executions"
+	ResultFiles    Resource = "result_file_bytes"
 	MapQueue       Resource = "map_queue"
 	Conversations  Resource = "agent_sessions"
 	OpenTurns      Resource = "open_messages"
@@ -227,6 +228,11 @@ func Table() []Spec { //nolint:funlen // a table
 		{
 			AgentBytes, 64 << 20, "bytes of the definitions of all versions of agents, of deleted agents too", "Store fewer and shorter versions.", "",
 			"SELECT coalesce(sum(bytes), 0)::bigint FROM agents WHERE tenant_id = $1",
+		},
+		{
+			// Package resultfile counts 16 KiB for a smaller one, so there are at most 65,536.
+			ResultFiles, 1 << 30, "bytes of files in the results of calls, each at least 16 KiB", "They are deleted with the results that name them, after RESULT_DAYS days.", "",
+			"SELECT coalesce(sum(bytes), 0)::bigint FROM run_files WHERE tenant_id = $1",
 		},
 		{
 			Held, 10_000, "calls and steps of Maps that wait for approval", "Decide or cancel some first.",

@@ -160,7 +160,7 @@ func (a *Answerer) cameOf(ctx context.Context, w *work, call model.ToolCall, num
 			return end, err
 		}
 		if end.Error == nil {
-			end.Result = at.Run.Result
+			end.Result = at.Run.Note.Told(at.Run.Result)
 		} else if f := at.Run.Fault(); f != nil { // the row has the words, the history only the code
 			end.Error = stepmachine.OfFault(f)
 			end.Error.ProviderError = at.Run.ProviderError.Brief()

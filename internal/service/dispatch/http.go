@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"agentruntime/internal/action/run"
@@ -14,13 +13,18 @@ import (
 	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/kernel/providererror"
 	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/resultnote"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/record/resultfile"
 )
 
-// HTTP is the Caller of verb.KindHTTP.
-func HTTP(client *httpcall.Client) Caller { return httpCaller{client} }
+// HTTP is the Caller of verb.KindHTTP. Files with which calls are answered are kept in files.
+func HTTP(client *httpcall.Client, files *resultfile.Store) Caller { return httpCaller{client, files} }
 
-type httpCaller struct{ client *httpcall.Client }
+type httpCaller struct {
+	client *httpcall.Client
+	files  *resultfile.Store
+}
 
 // Compile implements Caller.
 func (c httpCaller) Compile(plan json.RawMessage) (Plan, error) {
@@ -28,12 +32,13 @@ func (c httpCaller) Compile(plan json.RawMessage) (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &httpPlan{client: c.client, plan: p}, nil
+	return &httpPlan{httpCaller: c, plan: p}, nil
 }
 
 type httpPlan struct {
-	client *httpcall.Client
-	plan   httpplan.Plan
+	httpCaller
+
+	plan httpplan.Plan
 }
 
 // Prepare implements Plan.
@@ -94,8 +99,9 @@ func (r *httpRequest) Apply(auth credential.Auth, secret credential.Secret) erro
 
 // Send implements Request.
 func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
+	f := &filing{ctx: ctx, files: r.files, a: a}
 	out := r.client.Send(ctx, r.req, httpcall.SendOptions{
-		Timeout: a.Timeout, Read: a.Read, IdempotencyHeader: a.KeyHeader, IdempotencyKey: a.Key,
+		Keep: f.keep, Timeout: a.Timeout, Read: a.Read, IdempotencyHeader: a.KeyHeader, IdempotencyKey: a.Key,
 		MayBegin: a.MayBegin, Owner: a.Tenant.String(),
 	})
 	answer := run.Answer{Phase: out.Phase, Cause: out.Cause, Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout, Free: out.Free}
@@ -110,27 +116,37 @@ func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
 			Status: out.Status, Media: out.ContentType, Whole: out.BodyErr == nil && !out.Truncated,
 			RetryAfter: out.RetryAfter, RequestID: string(a.Clean([]byte(out.RequestID))),
 		}
-		r.read(out, a.Clean, &answer)
+		answer.Note.Headers = resultnote.Headers(out.Header, r.plan.Headers, a.Clean)
+		read(out, a.Clean, &answer, f.w != nil)
+		f.end(out, &answer)
 	case attempt.Sent:
 	}
 	return answer
 }
 
+// problem notes why an answer becomes no result.
+func problem(a *run.Answer, code, words string) {
+	a.Problem = words
+	a.Note.Error = resultnote.NewProblem(code, words)
+}
+
 // read takes the answer's body over.
-func (r *httpRequest) read(out httpcall.Outcome, clean func([]byte) []byte, a *run.Answer) {
+func read(out httpcall.Outcome, clean func([]byte) []byte, a *run.Answer, file bool) {
+	a.Complete = out.BodyErr == nil
 	switch {
 	case out.BodyErr != nil:
-		a.Problem = "the response broke off"
+		problem(a, resultnote.CutOff, "the response broke off")
 		return
 	case out.Truncated:
-		a.Complete, a.Problem = true, fmt.Sprintf("the response is larger than %d bytes", httpcall.DefaultMaxBytes)
+		problem(a, resultnote.TooLarge, tooLarge(file))
+		return
+	case file, out.KeepErr != nil:
 		return
 	}
-	a.Complete = true
 	a.Said.Body = clean(out.Body)
-	result, ok := httpcall.ResultObject(out.ContentType, a.Said.Body, r.plan.Declared)
+	result, ok := httpcall.ResultObject(out.ContentType, a.Said.Body)
 	if !ok {
-		a.Problem = "the response is not what the provider's document declares"
+		problem(a, resultnote.Malformed, "the response is not what its Content-Type says")
 		return
 	}
 	a.Result = result

@@ -81,7 +81,7 @@ func newShop(t *testing.T, auth *credential.Auth) *shop {
 	require.NoError(t, err)
 	s.Dispatcher, err = dispatch.New(dispatch.Config{Timeout: time.Minute}, dispatch.Deps{
 		DB: on.Pool, Catalog: shelf, Vault: s.vault, Policies: sets, Log: testkit.Quiet(),
-		Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client)},
+		Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client, nil)},
 	})
 	require.NoError(t, err)
 	s.report, err = openapi.Import(t.Context(), openapi.ImportInput{Slug: "shop", BaseURL: server.URL, Auth: auth, Document: json.RawMessage(securedDocument)})

@@ -159,9 +159,11 @@ func (s *Stepper) ended(
 		}
 		told.Status, told.failed = string(ends[at].Status), ends[at].Error
 		if ends[at].Status == stepmachine.CallExecuted {
-			if told.Result, err = Result(ctx, s.d.Runs, e.TenantID, ends[at].Run); err != nil {
+			seen, err := s.d.Runs.Seen(ctx, flow.RunRef{TenantID: e.TenantID, RunID: ends[at].Run})
+			if err != nil {
 				return nil, err
 			}
+			told.Result = seen.Run.Note.Told(seen.Run.Result)
 		}
 		list = append(list, told)
 	}
