@@ -128,6 +128,8 @@ type Encoding struct {
 	Reserved bool   `json:"reserved,omitempty"`
 	// File marks a multipart field that is a file, given as base64.
 	File bool `json:"file,omitempty"`
+	// NameArg is the argument that names the file; "" where none does. Then the field's name is sent.
+	NameArg string `json:"name_arg,omitempty"`
 	// Type is the media type of a multipart field, "" for the default.
 	Type string `json:"type,omitempty"`
 }

@@ -147,7 +147,7 @@ func data(b *strings.Builder, name string, value json.RawMessage) {
 // escaped returns JSON that contains none of <, > and &.
 func escaped(value json.RawMessage) string {
 	var b bytes.Buffer
-	json.HTMLEscape(&b, value)
+	json.HTMLEscape(&b, exactjson.Plain(value))
 	return b.String()
 }
 
@@ -328,13 +328,14 @@ func Told(callID string, end ToolEnd) model.Message {
 	if end.ID != "" {
 		shown["id"] = end.ID
 	}
+	result := exactjson.Plain(end.Result) // before it is measured: six characters are one
 	switch {
 	case end.Error != nil:
 		shown["error"] = FailureOf(end.Error)
-	case len(end.Result) > maxResult:
-		shown["bytes"], shown["beginning"] = len(end.Result), strings.ToValidUTF8(string(end.Result[:maxResult]), "")
-	case end.Result != nil:
-		shown["result"] = end.Result
+	case len(result) > maxResult:
+		shown["bytes"], shown["beginning"] = len(result), strings.ToValidUTF8(string(result[:maxResult]), "")
+	case result != nil:
+		shown["result"] = result
 	}
 	return model.Message{Role: model.Result, CallID: callID, Text: "<data name=\"result\">" + escaped(encode(shown)) + "</data>"}
 }

@@ -308,7 +308,10 @@ func (b *builder) body() ([]byte, error) {
 	fields := b.bodyFields()
 	if body.Arg != "" {
 		raw, has := b.values[body.Arg]
-		if !has {
+		switch {
+		case !has && body.Required && body.Kind == httpplan.BodyJSON:
+			raw = json.RawMessage("{}") // the schema requires the argument unless this is a value of it
+		case !has:
 			return nil, nil
 		}
 		return b.whole(raw)

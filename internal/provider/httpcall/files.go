@@ -135,6 +135,9 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 		return nil, fmt.Errorf("write a multipart body: %w", err)
 	}
 	for _, name := range names {
+		if b.namesFile(name) {
+			continue
+		}
 		v, _, err := b.value(name)
 		if err != nil {
 			return nil, err
@@ -157,8 +160,8 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 		if err := b.room.check(); err != nil {
 			return nil, err
 		}
-		for _, e := range values {
-			if err := b.part(w, name, e); err != nil {
+		for i, e := range values {
+			if err := b.part(w, name, i, e); err != nil {
 				return nil, err
 			}
 		}
@@ -179,9 +182,9 @@ func partStyle(v any) string {
 }
 
 // part writes one field: a file, an object as JSON, or text.
-func (b *builder) part(w *multipart.Writer, name string, v any) error {
+func (b *builder) part(w *multipart.Writer, name string, i int, v any) error {
 	enc := b.plan.Body.Fields[name]
-	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", "%0D", "\n", "%0A").Replace(name)
+	quoted := quotedName(name)
 	header := textproto.MIMEHeader{}
 	disposition, media := `form-data; name="`+quoted+`"`, enc.Type
 	content := []byte(scalar(v))
@@ -190,7 +193,14 @@ func (b *builder) part(w *multipart.Writer, name string, v any) error {
 		if content, err = binary(name, v); err != nil {
 			return err
 		}
-		disposition += `; filename="` + quoted + `"`
+		file, err := b.fileName(enc.NameArg, i)
+		if err != nil {
+			return err
+		}
+		if file == "" {
+			file = quoted
+		}
+		disposition += `; filename="` + file + `"`
 		if media == "" {
 			media = httpfield.Octets
 		}
@@ -209,6 +219,39 @@ func (b *builder) part(w *multipart.Writer, name string, v any) error {
 		return fmt.Errorf("write a multipart body: %w", err)
 	}
 	return nil
+}
+
+func quotedName(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\r", "%0D", "\n", "%0A").Replace(name)
+}
+
+// namesFile reports whether an argument is no field, but the name of a file.
+func (b *builder) namesFile(arg string) bool {
+	for _, enc := range b.plan.Body.Fields {
+		if enc.NameArg == arg {
+			return true
+		}
+	}
+	return false
+}
+
+// fileName returns the name that the caller gives the file at a place, "" where they give none.
+func (b *builder) fileName(arg string, i int) (string, error) {
+	v, _, err := b.value(arg)
+	if err != nil {
+		return "", err
+	}
+	if list, many := v.([]any); many {
+		v = nil
+		if i < len(list) {
+			v = list[i]
+		}
+	}
+	name, _ := v.(string)
+	if name != SafeFileName(name) {
+		return "", invalid(arg, "pattern", "must be the name of a file, without a path and without special signs")
+	}
+	return name, nil
 }
 
 func boundary(names []string, values map[string]json.RawMessage) string {

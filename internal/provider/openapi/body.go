@@ -128,6 +128,7 @@ func (o *operation) takeApart(media map[string]any) error {
 	if !has {
 		schema = map[string]any{}
 	}
+	mayLack := false // the body without its argument is {}
 	if body.Kind == httpplan.BodyForm || body.Kind == httpplan.BodyMultipart {
 		body.Fields = o.encodings(field(media, "encoding"))
 	}
@@ -137,7 +138,8 @@ func (o *operation) takeApart(media map[string]any) error {
 			return nil
 		}
 		flat := &object{props: map[string]any{}}
-		if ch == nil && o.readObject(schema, flat, 0) && len(flat.props) > 0 && !o.clashes(flat) {
+		flat.read = ch == nil && o.readObject(schema, flat, 0)
+		if flat.read && len(flat.props) > 0 && !o.clashes(flat) {
 			if body.Kind == httpplan.BodyMultipart {
 				o.takeFiles(flat)
 			}
@@ -148,6 +150,12 @@ func (o *operation) takeApart(media map[string]any) error {
 		}
 		if body.Kind == httpplan.BodyForm && o.emptyForm(schema) {
 			return nil
+		}
+		if body.Kind == httpplan.BodyJSON && flat.mayBeEmpty() && o.isObject(schema) {
+			if flat.closed {
+				return nil // {} is its only value, and sent without an argument
+			}
+			mayLack = true
 		}
 	}
 	if body.Kind == httpplan.BodyMultipart {
@@ -168,10 +176,16 @@ func (o *operation) takeApart(media map[string]any) error {
 		converted = o.formObject(converted, schema)
 	}
 	o.props[body.Arg] = converted
-	if body.Required {
+	if body.Required && !mayLack {
 		o.required = append(o.required, body.Arg)
 	}
 	return nil
+}
+
+// isObject reports whether a schema says that its value is an object and nothing else.
+func (o *operation) isObject(schema any) bool {
+	n, err := o.im.doc.object(schema)
+	return err == nil && (n["type"] == "object" || n["type"] == nil && n["properties"] != nil)
 }
 
 // emptyForm reports whether a form is declared to have no fields (Stripe's
@@ -196,6 +210,7 @@ type object struct {
 	choices  []any // anyOf and oneOf groups that only require properties
 	atLeast  uint64
 	lost     bool // minProperties or maxProperties could not be kept
+	read     bool // the whole schema was read
 }
 
 // readObject merges node into flat and reports whether it can be taken apart.
@@ -240,6 +255,12 @@ func (o *operation) readObject(node any, flat *object, depth int) bool {
 		}
 	}
 	return true
+}
+
+// mayBeEmpty reports whether {} is a value of an object that lists no properties. What was not read
+// lists none either, so isObject is asked too.
+func (f *object) mayBeEmpty() bool {
+	return f.read && len(f.props) == 0 && len(f.required) == 0 && len(f.choices) == 0 && f.atLeast == 0
 }
 
 func (f *object) setExtra(value any) {

@@ -1,6 +1,8 @@
 package openapi
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,6 +30,7 @@ func (o *operation) isFile(node any) (map[string]any, bool) {
 // takeFiles rewrites the file fields of a multipart body.
 func (o *operation) takeFiles(flat *object) {
 	body := o.plan.Body
+	names := map[string]any{}
 	for name, node := range flat.props {
 		n, file := o.isFile(node)
 		items, list := n["items"]
@@ -43,10 +46,24 @@ func (o *operation) takeFiles(flat *object) {
 		}
 		enc := body.Fields[name]
 		enc.File = true
+		if arg := name + "_filename"; usableName(arg) && flat.props[arg] == nil && o.props[arg] == nil {
+			enc.NameArg, names[arg] = arg, nameSchema(name, n["type"] == "array")
+		}
 		body.Fields[name] = enc
 		flat.props[name] = n
 		o.scratch.lose("files of the body are given as base64")
 	}
+	maps.Copy(flat.props, names)
+}
+
+// nameSchema describes the argument that names a file, or the files of a list in their order.
+func nameSchema(field string, list bool) map[string]any {
+	one := map[string]any{"type": "string", "minLength": json.Number("1"), "maxLength": json.Number("200")}
+	if list {
+		return map[string]any{"type": "array", "items": one, "description": "Names of the files of " + field + ", in their order, such as invoice.pdf."}
+	}
+	one["description"] = "Name of the file " + field + ", such as invoice.pdf."
+	return one
 }
 
 // takeBinary makes one base64 argument of a body of raw bytes.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/provider/httpcall"
 	"agentruntime/internal/provider/openapi"
@@ -45,6 +46,20 @@ func TestDeclaredBodyIsSent(t *testing.T) {
 				"--B\r\nContent-Disposition: form-data; name=\"meta\"\r\nContent-Type: application/json\r\n\r\n{\"k\":\"1,2\"}\r\n" +
 				"--B\r\nContent-Disposition: form-data; name=\"note\"\r\n\r\nn\r\n--B--\r\n",
 		},
+		"a file with a name": {
+			content: `{"multipart/form-data":{"schema":{"type":"object","properties":{"file":{"type":"string","format":"binary"}}},"encoding":{"file":{"contentType":"application/pdf"}}}}`,
+			args:    `{"file":"AAE=","file_filename":"Rechnung ü.pdf"}`, media: "multipart/form-data; boundary=", why: "files of the body are given as base64",
+			body: "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"Rechnung ü.pdf\"\r\nContent-Type: application/pdf\r\n\r\n\x00\x01\r\n--B--\r\n",
+		},
+		"files with names": {
+			content: `{"multipart/form-data":{"schema":{"type":"object","properties":{"f":{"type":"array","items":{"type":"string","format":"binary"}}}}}}`,
+			args:    `{"f":["AAE=","AAE="],"f_filename":["a.txt"]}`, media: "multipart/form-data; boundary=", why: "files of the body are given as base64",
+			body: "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a.txt\"\r\nContent-Type: application/octet-stream\r\n\r\n\x00\x01\r\n" +
+				"--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\nContent-Type: application/octet-stream\r\n\r\n\x00\x01\r\n--B--\r\n",
+		},
+		"an object without properties":   {content: `{"application/json":{"schema":{"type":"object"}}}`, args: `{}`, body: `{}`, media: "application/json"},
+		"an object that is open":         {content: `{"application/json":{"schema":{"type":"object","properties":{}}}}`, args: `{"body":{"a":1}}`, body: `{"a":1}`, media: "application/json"},
+		"an object that has to be empty": {content: `{"application/json":{"schema":{"type":"object","additionalProperties":false}}}`, args: `{}`, body: `{}`, media: "application/json"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,4 +124,17 @@ func TestDeclaredPathServerAndAcceptAreSent(t *testing.T) {
 		`{"/a":{"servers":[{"url":"https://other.example"}],"get":{}}}`, "")})
 	require.NoError(t, err)
 	require.Equal(t, []string{"https://mine.example", "https://other.example"}, given.Servers, "a given base URL leaves the path's own server")
+}
+
+func TestFileNamesThatArePathsAreRefused(t *testing.T) {
+	t.Parallel()
+	plan := httpplan.Plan{Method: "POST", Path: "/a", Body: &httpplan.Body{
+		Type: "multipart/form-data", Kind: httpplan.BodyMultipart, Fields: map[string]httpplan.Encoding{"f": {File: true, NameArg: "f_filename"}},
+	}}
+	for _, name := range []string{"../etc/passwd", `a\\b`, "a/b.pdf", `x\"; filename=\"y`, "a\\r\\nX: y", " a", "a.", "a%0A"} {
+		_, err := httpcall.BuildRequest(plan, "https://a.test", json.RawMessage(`{"f":"AAE=","f_filename":"`+name+`"}`))
+		f := fault.As(err)
+		require.NotNil(t, f, name)
+		require.Equal(t, "/args/f_filename", f.Details[0].Path)
+	}
 }
