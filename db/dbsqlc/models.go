@@ -969,6 +969,7 @@ type Run struct {
 	CountedAt       *time.Time
 	Lookups         *string
 	Normalizer      *string
+	ResultNote      *string
 	Driver          string
 }
 
@@ -976,6 +977,21 @@ type RunErasure struct {
 	TenantID uuid.UUID
 	ErasedTo uuid.UUID
 	LookAt   time.Time
+}
+
+type RunFile struct {
+	TenantID  uuid.UUID
+	ID        uuid.UUID
+	RunID     *uuid.UUID
+	Bytes     int64
+	CreatedAt time.Time
+}
+
+type RunFilePart struct {
+	TenantID uuid.UUID
+	FileID   uuid.UUID
+	Part     int32
+	Content  []byte
 }
 
 type RunKey struct {

@@ -154,7 +154,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        lookups = NULL, updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type CloseHeldRunParams struct {
@@ -251,6 +251,7 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -421,7 +422,7 @@ func (q *Queries) EraseEdits(ctx context.Context, db DBTX, arg EraseEditsParams)
 }
 
 const EraseOldRuns = `-- name: EraseOldRuns :many
-UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, error_details = NULL, erased_at = $1::timestamptz
+UPDATE runs r SET args = '', edited_args = CASE WHEN r.edited_args IS NOT NULL THEN '' END, result = NULL, result_note = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, error_details = NULL, erased_at = $1::timestamptz
  WHERE r.tenant_id = $2 AND r.erased_at IS NULL AND coalesce(r.finished_at, r.updated_at) < $3::timestamptz
    AND r.id = ANY (ARRAY(SELECT f.id FROM runs f WHERE f.tenant_id = $2 AND f.id = ANY ($4::uuid[]) FOR UPDATE SKIP LOCKED))
    AND r.state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')
@@ -476,7 +477,7 @@ func (q *Queries) EraseOldRuns(ctx context.Context, db DBTX, arg EraseOldRunsPar
 }
 
 const EraseRuns = `-- name: EraseRuns :execrows
-UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, erased_at = coalesce(erased_at, $1::timestamptz),
+UPDATE runs SET args = '', edited_args = CASE WHEN edited_args IS NOT NULL THEN '' END, result = NULL, result_note = NULL, provider_error = NULL, lookups = NULL, normalizer = NULL, erased_at = coalesce(erased_at, $1::timestamptz),
        metadata = '{}', error_details = NULL, resolve_reason = '', credential_label = ''
  WHERE tenant_id = $2 AND id = ANY ($3::uuid[])
    AND state IN ('blocked', 'cancelled', 'executed', 'expired', 'failed', 'intercepted', 'outcome_unknown', 'refused', 'rejected')
@@ -514,21 +515,22 @@ func (q *Queries) ErasedTo(ctx context.Context, db DBTX, arg ErasedToParams) err
 }
 
 const FinishRun = `-- name: FinishRun :many
-UPDATE runs SET state = $1, lookups = NULL, result = $2, provider_status = $3, provider_error = $4,
-       error_code = $5, error_message = $6, error_details = $7,
-       retryable = $8, retry_after_ms = $9, approval_id = $10,
-       risk_level = $11, operation_type = $12, decision = $13, policy_name = $14,
-       reason = $15, updated_at = now(), finished_at = now(),
+UPDATE runs SET state = $1, lookups = NULL, result = $2, result_note = $3, provider_status = $4, provider_error = $5,
+       error_code = $6, error_message = $7, error_details = $8,
+       retryable = $9, retry_after_ms = $10, approval_id = $11,
+       risk_level = $12, operation_type = $13, decision = $14, policy_name = $15,
+       reason = $16, updated_at = now(), finished_at = now(),
        resolved_at = CASE WHEN state = 'outcome_unknown' THEN now() ELSE resolved_at END
- WHERE tenant_id = $16 AND id = $17 AND attempt = $18 AND state = ANY ($19::text[])
-   AND (sends = $20 OR state = 'claimed' OR $1 = 'executed')
-   AND (state <> 'sending' OR $21::float8 = 0 OR updated_at <= now() - make_interval(secs => $21::float8))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+ WHERE tenant_id = $17 AND id = $18 AND attempt = $19 AND state = ANY ($20::text[])
+   AND (sends = $21 OR state = 'claimed' OR $1 = 'executed')
+   AND (state <> 'sending' OR $22::float8 = 0 OR updated_at <= now() - make_interval(secs => $22::float8))
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type FinishRunParams struct {
 	State          string
 	Result         *string
+	ResultNote     *string
 	ProviderStatus int32
 	ProviderError  *string
 	ErrorCode      string
@@ -557,6 +559,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 	rows, err := db.Query(ctx, FinishRun,
 		arg.State,
 		arg.Result,
+		arg.ResultNote,
 		arg.ProviderStatus,
 		arg.ProviderError,
 		arg.ErrorCode,
@@ -652,6 +655,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -665,7 +669,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -744,6 +748,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.CountedAt,
 		&i.Lookups,
 		&i.Normalizer,
+		&i.ResultNote,
 		&i.Driver,
 	)
 	return i, err
@@ -753,7 +758,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, driver = 'run', updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type HandOverRunParams struct {
@@ -848,6 +853,7 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -866,7 +872,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, retry_after_ms = 0, ap
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type HoldRunParams struct {
@@ -976,6 +982,7 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -1052,7 +1059,7 @@ func (q *Queries) LeaveRuns(ctx context.Context, db DBTX, arg LeaveRunsParams) e
 const LeftRuns = `-- name: LeftRuns :many
 SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased
   FROM (SELECT q.run_id FROM runs_left q WHERE q.tenant_id = $1 AND q.look_at <= $2::timestamptz ORDER BY q.look_at LIMIT $3) l
- CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
 `
 
 type LeftRunsParams struct {
@@ -1090,7 +1097,7 @@ func (q *Queries) LeftRuns(ctx context.Context, db DBTX, arg LeftRunsParams) ([]
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type LetThroughParams struct {
@@ -1183,6 +1190,7 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -1475,7 +1483,7 @@ func (q *Queries) LockErasing(ctx context.Context, db DBTX, arg LockErasingParam
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -1555,6 +1563,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.CountedAt,
 		&i.Lookups,
 		&i.Normalizer,
+		&i.ResultNote,
 		&i.Driver,
 	)
 	return i, err
@@ -1744,7 +1753,7 @@ const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', lookups = NULL, approval_id = $1, edited_args = $2,
        give_up_at = $3, expires_at = $4, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $5 AND id = $6 AND attempt = $7 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type ReleaseRunParams struct {
@@ -1843,6 +1852,7 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -1860,7 +1870,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', lookups = NULL, 
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type RequestCancelParams struct {
@@ -1947,6 +1957,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -2033,7 +2044,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, result = CASE WHEN erased_at IS NULL THEN $2 END, resolve_reason = $3, resolved_by = $4, resolved_at = now(),
        error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
  WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type ResolveRunParams struct {
@@ -2134,6 +2145,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -2147,7 +2159,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2])))
    AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $3::bigint
@@ -2240,6 +2252,7 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
@@ -2308,7 +2321,7 @@ func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]Ru
 }
 
 const RunToShow = `-- name: RunToShow :many
-SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.windowed, r.counted_at, r.lookups, r.normalizer, r.driver, call_target(r.tenant_id, r.provider, r.verb,
+SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.windowed, r.counted_at, r.lookups, r.normalizer, r.result_note, r.driver, call_target(r.tenant_id, r.provider, r.verb,
        coalesce(r.customer_id::text, CASE WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END),
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, $1::bytea[])::json AS target
   FROM runs r WHERE r.tenant_id = $2 AND r.id = (
@@ -2414,6 +2427,7 @@ func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) (
 			&i.Run.CountedAt,
 			&i.Run.Lookups,
 			&i.Run.Normalizer,
+			&i.Run.ResultNote,
 			&i.Run.Driver,
 			&i.Target,
 		); err != nil {
@@ -2716,7 +2730,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', lookups = NULL, updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, driver
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, result_note, driver
 `
 
 type WithdrawRunParams struct {
@@ -2804,6 +2818,7 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.CountedAt,
 			&i.Lookups,
 			&i.Normalizer,
+			&i.ResultNote,
 			&i.Driver,
 		); err != nil {
 			return nil, err
