@@ -64,6 +64,11 @@ RETURNING id, xid::text AS xid, type, body;
 -- name: EventBySource :one
 SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id AND source_id = @source_id::text;
 
+-- name: EventsWritten :many
+-- Those of the names under which the tenant has an event.
+SELECT n.name::text AS name FROM unnest(@source_ids::text[]) AS n (name)
+ WHERE EXISTS (SELECT FROM events e WHERE e.tenant_id = @tenant_id AND e.source_id = n.name);
+
 -- name: GetEvent :one
 SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id AND id = @id;
 

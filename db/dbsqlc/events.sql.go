@@ -302,6 +302,37 @@ func (q *Queries) EventsBefore(ctx context.Context, db DBTX, arg EventsBeforePar
 	return items, nil
 }
 
+const EventsWritten = `-- name: EventsWritten :many
+SELECT n.name::text AS name FROM unnest($1::text[]) AS n (name)
+ WHERE EXISTS (SELECT FROM events e WHERE e.tenant_id = $2 AND e.source_id = n.name)
+`
+
+type EventsWrittenParams struct {
+	SourceIds []string
+	TenantID  uuid.UUID
+}
+
+// Those of the names under which the tenant has an event.
+func (q *Queries) EventsWritten(ctx context.Context, db DBTX, arg EventsWrittenParams) ([]string, error) {
+	rows, err := db.Query(ctx, EventsWritten, arg.SourceIds, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ForgetEvents = `-- name: ForgetEvents :execrows
 DELETE FROM events WHERE id IN (SELECT e.id FROM events e WHERE e.id < $1::uuid ORDER BY e.id LIMIT $2)
 `

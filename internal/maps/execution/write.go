@@ -233,20 +233,40 @@ func (l *loader) kept(seq int) (k Kept, err error) {
 	return k, err
 }
 
-// saidTogether is how many bytes of events are looked through together, besides the last: that copies
-// them, and there may be 1,000 of 64 KiB.
-const saidTogether = 1 << 20
+// An execution may emit 1,000 events of 64 KiB. They are looked through and written in pieces, each of them
+// of at most so many bytes besides the last event, and so many events.
+const (
+	saidTogether = 1 << 20
+	saidAtOnce   = 100
+)
 
-// said returns what queues the events of emit and escalate steps. They show no secret that the tenant has
-// stored. Where these cannot be read, the error is returned: an event is written once, so it waits for
-// a repeat.
+// said returns what queues the last events of emit and escalate steps. Those before them it writes, in
+// transactions of their own: an event has a name, so a repeat writes it once, and begins where the try
+// before was ended. Events show no secret that the tenant has stored. Where these cannot be read, the error
+// is returned: an event is written once, so it waits for a repeat.
 func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flow.MapWrites) (queues []func(b *db.Batch), err error) {
+	commands, err := s.unsaid(ctx, e, w.Commands)
+	if err != nil || len(commands) == 0 {
+		return nil, err
+	}
+	var l *loader
 	var texts []*json.RawMessage
 	bytes := 0
-	for i, command := range w.Commands {
+	for i, command := range commands {
+		if len(queues) >= saidAtOnce || bytes >= saidTogether {
+			if err := s.say(ctx, e, texts, queues); err != nil {
+				return nil, err
+			}
+			l, texts, queues, bytes = nil, nil, nil, 0
+		}
 		switch c := command.(type) {
 		case stepmachine.Emit:
-			data, err := s.emitted(ctx, e, c, w.Commands)
+			if l == nil {
+				if l, err = s.loader(ctx, e, w.Commands); err != nil {
+					return nil, err
+				}
+			}
+			data, err := s.emitted(ctx, e, l, c, w.Commands)
 			if err != nil {
 				return nil, err
 			}
@@ -268,19 +288,66 @@ func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flo
 				}}, event.PublicID(uuid.NewSHA1(e.ID, []byte("escalate "+subjectOf(w.MapRef, c.Ref)))))
 			})
 		}
-		if len(texts) > 0 && (bytes >= saidTogether || i == len(w.Commands)-1) {
+		if i == len(commands)-1 {
 			if err := s.Hide(ctx, e.TenantID, texts...); err != nil {
 				return nil, err
 			}
-			texts, bytes = nil, 0
 		}
 	}
 	return queues, nil
 }
 
-// emitted returns the data of an event as it may be told, but for secrets that the tenant has stored.
-func (s *Service) emitted(ctx context.Context, e Execution, c stepmachine.Emit, unwritten []stepmachine.Command) (json.RawMessage, error) {
-	data, err := s.Resolve(ctx, e, c.Data, unwritten)
+// say writes a piece of what is said.
+func (s *Service) say(ctx context.Context, e Execution, texts []*json.RawMessage, queues []func(b *db.Batch)) error {
+	if err := s.Hide(ctx, e.TenantID, texts...); err != nil {
+		return err
+	}
+	b := &db.Batch{}
+	for _, one := range queues {
+		one(b)
+	}
+	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
+		return fmt.Errorf("execution: write events: %w", err)
+	}
+	return nil
+}
+
+// unsaid returns the commands that say something, without the events that a try before has written. It
+// looks for these only where there are several pieces.
+func (s *Service) unsaid(ctx context.Context, e Execution, commands []stepmachine.Command) (unsaid []stepmachine.Command, err error) {
+	var names []string
+	for _, command := range commands {
+		switch c := command.(type) {
+		case stepmachine.Emit:
+			unsaid, names = append(unsaid, c), append(names, c.ID)
+		case stepmachine.Escalate:
+			unsaid = append(unsaid, c)
+		}
+	}
+	if len(names) <= saidTogether/event.MostBytes {
+		return unsaid, nil
+	}
+	said, err := s.q.EventsWritten(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.EventsWrittenParams{TenantID: e.TenantID, SourceIds: names})
+	if err != nil {
+		return nil, fmt.Errorf("execution: read which events are written: %w", err)
+	}
+	written := map[string]bool{}
+	for _, name := range said {
+		written[name] = true
+	}
+	return slices.DeleteFunc(unsaid, func(command stepmachine.Command) bool {
+		c, emits := command.(stepmachine.Emit)
+		return emits && written[c.ID]
+	}), nil
+}
+
+// emitted returns the data of an event as it may be told, but for secrets that the tenant has stored. The
+// loader is that of its piece, so a value that many events have is read once.
+func (s *Service) emitted(ctx context.Context, e Execution, l *loader, c stepmachine.Emit, unwritten []stepmachine.Command) (json.RawMessage, error) {
+	data, err := c.Data.Resolve(l.load)
+	if errors.Is(err, stepmachine.ErrTooLarge) { // or those before it were large
+		data, err = s.Resolve(ctx, e, c.Data, unwritten)
+	}
 	if errors.Is(err, stepmachine.ErrTooLarge) || err == nil && len(data) > event.MostBytes {
 		return tooLong(), nil // as events leave out what is too long for them
 	}

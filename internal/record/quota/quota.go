@@ -266,9 +266,9 @@ func Table() []Spec { //nolint:funlen // a table
 			Creations, 10_000, "creations with an `Idempotency-Key` in 24 hours", "", "", "",
 		},
 		{
-			// The ids begin with the time in milliseconds.
+			// The ids begin with the time in milliseconds. What steps of Maps emit belongs to an execution.
 			CustomEvents, 10_000, "events that the tenant sent in an hour", "Send fewer, or later.",
-			"SELECT FROM events WHERE tenant_id = $1 AND source_id IS NOT NULL AND id >= " +
+			"SELECT FROM events WHERE tenant_id = $1 AND source_id IS NOT NULL AND execution_id IS NULL AND id >= " +
 				"(lpad(to_hex((extract(epoch FROM now() - interval '1 hour') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid", "",
 		},
 		{
