@@ -145,7 +145,7 @@ func anyAddress() *rate.Addresses {
 
 func deskServer(d *fakeDesk) *Server {
 	who := &door{}
-	s := &Server{deps: Deps{
+	s := &Server{waits: newWaits(0), deps: Deps{
 		Auth: who, Revocations: who, Log: slog.New(slog.DiscardHandler), Approvals: d, Now: func() time.Time { return someday },
 	}}
 	s.parameters, _ = documentedParameters(openapiJSON)
