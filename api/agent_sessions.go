@@ -45,6 +45,7 @@ type agentSession struct {
 	Turns         int32                 `json:"turns"`
 	Version       int32                 `json:"version"`
 	Tainted       bool                  `json:"tainted"`
+	TaintSources  []string              `json:"taint_sources"`
 	CreatedAt     time.Time             `json:"created_at"`
 	LastMessageAt time.Time             `json:"last_message_at"`
 
@@ -54,7 +55,7 @@ type agentSession struct {
 func viewAgentSession(s conversation.Session) agentSession {
 	return agentSession{
 		SessionID: textOrNull(s.SessionID), AgentID: s.AgentID, CustomerID: s.Customer, Status: s.Standing(), HeldBy: userOrNull(s.HeldBy), HeldAt: utc(s.HeldAt),
-		EscalatedAt: s.EscalatedAt, Turns: s.Turns, Version: s.Version, Tainted: s.Tainted, CreatedAt: s.CreatedAt, LastMessageAt: s.UpdatedAt,
+		EscalatedAt: s.EscalatedAt, Turns: s.Turns, Version: s.Version, Tainted: s.Tainted, TaintSources: wire.Array(s.TaintSources), CreatedAt: s.CreatedAt, LastMessageAt: s.UpdatedAt,
 	}
 }
 

@@ -17,7 +17,13 @@ type providerPatch struct {
 	Auth    *importAuth       `json:"auth"`
 	Rules   []correction.Rule `json:"rules"`
 	Overlay json.RawMessage   `json:"overlay"`
+	Trust   *string           `json:"trust"`
 	importServers
+}
+
+// others reports whether the patch has members besides trust.
+func (b providerPatch) others() bool {
+	return b.Name != nil || b.Domain != nil || b.BaseURL != nil || b.Auth != nil || b.Rules != nil || b.Overlay != nil || b.Servers != nil || b.Variables != nil
 }
 
 // change checks the form of the patch.
@@ -35,6 +41,9 @@ func (s *Server) patchProvider(ctx context.Context, c *wire.Call) (wire.Reply, e
 	var b providerPatch
 	if err := c.DecodeExact(&b, "/overlay", "/server_variables", freeInRules); err != nil {
 		return wire.Reply{}, err
+	}
+	if b.Trust != nil {
+		return s.trustProvider(ctx, c, b)
 	}
 	change, err := b.change()
 	if err != nil {

@@ -32,6 +32,8 @@ type Providers interface {
 	Disable(ctx context.Context, who actor.Actor, slug string) (catalog.Offer, error)
 	// Document returns the document that a provider was imported from.
 	Document(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Document, error)
+	// Trust says whose words the results of a provider are.
+	Trust(ctx context.Context, who actor.Actor, slug string, trust verb.Trust, expect fault.Expect[catalog.Provider]) (catalog.Provider, error)
 	DeleteProvider(ctx context.Context, who actor.Actor, slug string, expect fault.Expect[catalog.Provider]) error
 }
 
@@ -61,6 +63,7 @@ type providerView struct {
 	BaseURL   string          `json:"base_url"`
 	Auth      json.RawMessage `json:"auth"`
 	Connected bool            `json:"connected"`
+	Trust     verb.Trust      `json:"trust,omitempty"` // not in lists
 	Imported  int             `json:"imported"`
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`
@@ -115,7 +118,7 @@ func viewCircuit(c circuit.Record) circuitView {
 
 func viewProvider(p catalog.Provider) providerView {
 	return providerView{
-		Slug: p.Slug, Owner: ownerOf(p), Enabled: p.Enabled, Name: p.Name, Domain: p.Domain, BaseURL: p.BaseURL, Auth: p.Auth, Connected: p.Connected,
+		Slug: p.Slug, Owner: ownerOf(p), Enabled: p.Enabled, Name: p.Name, Domain: p.Domain, BaseURL: p.BaseURL, Auth: p.Auth, Connected: p.Connected, Trust: p.Trust,
 		Imported: p.Imported, CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
 	}
 }

@@ -183,6 +183,7 @@ func (s *Server) providerRoutes() []route {
 		{http.MethodPatch, "/v1/providers/{slug}", takesKeyOrJWT, admins(), bodyManagement, s.patchProvider, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers/{slug}/document", takesKeyOrJWT, anyRole(), 0, s.getProviderDocument, auth.PermProvidersManage},
 		{http.MethodGet, "/v1/providers/{slug}/verbs", takesUser, anyRole(), 0, s.listProviderVerbs, ""},
+		{http.MethodPatch, "/v1/providers/{slug}/verbs/{name}", takesUser, admins(), bodyManagement, s.trustVerb, ""},
 		{http.MethodPost, "/v1/providers/{slug}/verbs/{name}/accept", takesUser, admins(), bodyManagement, s.acceptVerb, ""},
 		{http.MethodPost, "/v1/providers/{slug}/enable", takesUser, admins(), 0, s.enableProvider, ""},
 		{http.MethodPost, "/v1/providers/{slug}/disable", takesUser, admins(), 0, s.disableProvider, ""},

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 )
@@ -61,12 +60,9 @@ func (s *Server) acceptVerb(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err := valid.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	name, err := verb.Parse(c.Param("slug") + ":" + c.Param("name"))
+	name, err := verbOfPath(c)
 	if err != nil {
-		if !verb.ValidSlug(c.Param("slug")) {
-			return wire.Reply{}, fault.New(fault.CodeProviderNotFound, "")
-		}
-		return wire.Reply{}, fault.New(fault.CodeVerbNotFound, "")
+		return wire.Reply{}, err
 	}
 	v, err := s.deps.Catalog.Accept(ctx, c.Actor, name, form)
 	if err != nil {

@@ -7,7 +7,8 @@ SELECT set_config('app.login_email', @email::text, true);
 -- An invitation takes no address: one tenant must not stop an address from having a tenant
 -- of its own. The message in the log makes both cases write and flush when they commit.
 -- So the time that they take does not show which case it was. Nothing is made either where the
--- user exists: for a taken address the caller makes another user, and undoes that.
+-- user exists: for a taken address the caller makes another user, and undoes that. The tenant begins
+-- with one policy.
 WITH made AS (
     INSERT INTO users (id, tenant_id, email, password_hash, name, role, created_at, joined_at)
     SELECT @user_id::uuid, @tenant_id::uuid, @email::text, @password_hash::text, @name::text, 'owner', @now::timestamptz, @now::timestamptz
@@ -20,6 +21,20 @@ WITH made AS (
 ), told AS (
     INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
     SELECT @record_id, made.tenant_id, 'user', made.id::text, 'tenant.created', 'tenant', made.tenant_id::text, @request_id, @source_addr
+    FROM made
+), judged AS (
+    INSERT INTO policy_sets (tenant_id, version) SELECT made.tenant_id, 1 FROM made
+), guarded AS (
+    INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document, instructions, created_by, created_at, updated_by, updated_at)
+    SELECT @policy_id::uuid, made.tenant_id, 1, first.name, first.description, true, 'enforce', 0, first.action, @policy::json, 0, 'system', @now::timestamptz, 'system', @now::timestamptz
+      FROM made CROSS JOIN json_to_record(@policy::json) AS first (name text, description text, action text)
+), kept AS (
+    INSERT INTO policy_versions (tenant_id, policy_id, version, change, policy, changed_by, changed_at)
+    SELECT made.tenant_id, @policy_id::uuid, 1, 'created', @policy::json, 'system', @now::timestamptz FROM made
+), told_policy AS (
+    INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr, details)
+    SELECT @policy_record_id, made.tenant_id, 'system', '', 'policy.created', 'policy', CAST(@policy_id::uuid AS text), @request_id, @source_addr,
+           json_build_object('name', CAST(@policy::json AS json) ->> 'name', 'version', 1)
     FROM made
 )
 SELECT (SELECT count(*) FROM made) > 0 AS created, pg_logical_emit_message(true, 'signup', '')::text AS logged;

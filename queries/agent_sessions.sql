@@ -1,7 +1,7 @@
 -- name: ListConversations :many
 -- Sessions of an agent, the one with the newest message first. The id of a customer who was merged names
 -- the other one.
-SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at, b.busy
+SELECT c.id, c.session_id, c.customer, c.tainted, c.taint_sources, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at, b.busy
   FROM conversations c
  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL
                                        AND t.state IN ('queued', 'working')) AS busy) b
@@ -16,13 +16,13 @@ SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escala
  ORDER BY c.updated_at DESC, c.id DESC LIMIT @most;
 
 -- name: GetConversation :one
-SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at,
+SELECT c.id, c.session_id, c.customer, c.tainted, c.taint_sources, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at,
        EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL AND t.state IN ('queued', 'working'))::boolean AS busy
   FROM conversations c WHERE c.tenant_id = @tenant_id AND c.agent_id = @agent_id AND c.session_id = @session_id::text;
 
 -- name: LockAgentSession :one
 -- The same, until the transaction ends: nothing else changes who answers in it.
-SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at,
+SELECT c.id, c.session_id, c.customer, c.tainted, c.taint_sources, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at,
        EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL AND t.state IN ('queued', 'working'))::boolean AS busy
   FROM conversations c WHERE c.tenant_id = @tenant_id AND c.agent_id = @agent_id AND c.session_id = @session_id::text FOR UPDATE OF c;
 
@@ -92,7 +92,7 @@ RETURNING f.created_at, (f.xmax = 0)::boolean AS made;
 
 -- name: SessionsOfCustomer :many
 -- The sessions of a customer with all agents, those without a session_id too, in the order of their ids.
-SELECT c.id, c.agent_id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at
+SELECT c.id, c.agent_id, c.session_id, c.customer, c.tainted, c.taint_sources, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at
   FROM conversations c
  WHERE c.tenant_id = @tenant_id AND c.customer = @customer::uuid AND c.created_at < @until AND c.id > @after
  ORDER BY c.id LIMIT @most;

@@ -1,6 +1,6 @@
 -- name: SetMapParent :exec
 -- Of an execution that a step has started in this transaction.
-UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented, chain = sqlc.narg('chain')::json, tainted = @tainted
+UPDATE map_executions SET awaited = @awaited, payload_invented = @payload_invented, chain = sqlc.narg('chain')::json, tainted = @tainted, taint_sources = @sources::text[], reads = @reads::text[]
  WHERE map_executions.tenant_id = @tenant_id AND map_executions.id = @id;
 
 -- name: MapOfStep :many
@@ -11,17 +11,17 @@ SELECT * FROM map_executions
 
 -- name: SetMapCaller :exec
 -- Of an execution that a message to an agent has started in this transaction.
-UPDATE map_executions SET awaited = true, chain = @chain::json, caller_workflow = @workflow::text, tainted = @tainted
+UPDATE map_executions SET awaited = true, chain = @chain::json, caller_workflow = @workflow::text, tainted = @tainted, taint_sources = @sources::text[], reads = @sources::text[]
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: MoveMapCaller :exec
 -- The message whose workflow hears of an execution from now on, and for which counts what that uses.
-UPDATE map_executions SET caller_workflow = @workflow::text, chain = @chain::json, tainted = tainted OR @tainted, metadata = @metadata::json
+UPDATE map_executions SET caller_workflow = @workflow::text, chain = @chain::json, tainted = tainted OR @tainted, taint_sources = add_sources(taint_sources, @sources::text[]), metadata = @metadata::json
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: CallerOfMap :one
 -- What changes of an execution when another message of its session goes on with it.
-SELECT chain, tainted, metadata FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
+SELECT chain, tainted, taint_sources, metadata FROM map_executions WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: MapsBelow :many
 -- Which versions of Maps have run because steps of an execution waited for them, directly or through

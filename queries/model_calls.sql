@@ -1,21 +1,18 @@
 -- name: BeginModelCall :many
 -- The row of a call, where it is not there yet. None is returned where the execution has had as many
--- calls as it may, or has stored as much. The model may read what came of the steps @others, which is
--- what others than the tenant wrote: then the execution is tainted from now on. A Map without such steps
--- is not searched for them: its loops may have thousands of steps, and as many calls.
+-- calls as it may, or has stored as much. Where the model may read what others than the tenant wrote, the
+-- execution is tainted from now on.
 WITH bounded AS (
     UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length(@asked::text),
-           tainted = tainted OR @tainted::boolean
-                  OR cardinality(@others::text[]) > 0
-                     AND EXISTS (SELECT FROM map_steps s WHERE s.tenant_id = @tenant_id AND s.execution = @execution AND s.step = ANY (@others::text[]) AND s.status <> 'skipped')
+           tainted = tainted OR @tainted::boolean, taint_sources = add_sources(taint_sources, @sources::text[])
      WHERE tenant_id = @tenant_id AND id = @execution AND models_asked < @most_calls::integer AND model_bytes + length(@asked::text) <= @most_bytes::bigint
        AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt AND c.turn = @turn)
-    RETURNING id, tainted
+    RETURNING id, tainted, taint_sources
 )
 INSERT INTO model_calls (tenant_id, execution, path, attempt, turn, purpose, asked, began_at)
 SELECT @tenant_id, bounded.id, @path, @attempt, @turn, @purpose, @asked::text, @now FROM bounded
 ON CONFLICT DO NOTHING
-RETURNING (SELECT b.tainted FROM bounded b)::boolean AS tainted;
+RETURNING (SELECT b.tainted FROM bounded b)::boolean AS tainted, (SELECT b.taint_sources FROM bounded b)::text[] AS taint_sources;
 
 -- name: EndModelCall :many
 -- The end of a call, once. A row is returned where this was it.
@@ -37,8 +34,9 @@ RETURNING turn;
 
 -- name: ModelCallsOfStep :many
 -- The calls of one attempt of a step, with what was asked and answered, and whether the execution is
--- tainted.
-SELECT c.*, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @execution)::boolean AS tainted
+-- tainted, and by what.
+SELECT c.*, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @execution)::boolean AS tainted,
+       (SELECT e.taint_sources FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = @execution)::text[] AS taint_sources
   FROM model_calls c WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt ORDER BY c.turn;
 
 -- name: ListModelCalls :many
@@ -57,4 +55,5 @@ UPDATE model_calls SET runs = jsonb_build_object(@number::text, jsonb_build_obje
 
 -- name: TaintMap :exec
 -- An execution that a step has started is tainted, so what started it is.
-UPDATE map_executions SET tainted = true WHERE tenant_id = @tenant_id AND id = @id AND NOT tainted;
+UPDATE map_executions SET tainted = true, taint_sources = add_sources(taint_sources, @sources::text[])
+ WHERE tenant_id = @tenant_id AND id = @id AND NOT (tainted AND taint_sources @> @sources::text[]);

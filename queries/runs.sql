@@ -305,7 +305,7 @@ SELECT EXISTS (SELECT FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id 
 -- A run that is given up as lost must have been silent for @silent_seconds, by the clock that
 -- marks it. The answer of an attempt before the last one ends the run only as executed: the
 -- last one may still take effect.
-UPDATE runs SET state = @state, lookups = NULL, result = sqlc.narg('result'), result_note = sqlc.narg('result_note'), provider_status = @provider_status, provider_error = sqlc.narg('provider_error'),
+UPDATE runs SET state = @state, lookups = NULL, trusted = @trusted, result = sqlc.narg('result'), result_note = sqlc.narg('result_note'), provider_status = @provider_status, provider_error = sqlc.narg('provider_error'),
        error_code = @error_code, error_message = @error_message, error_details = sqlc.narg('error_details'),
        retryable = @retryable, retry_after_ms = @retry_after_ms, approval_id = sqlc.narg('approval_id'),
        risk_level = @risk_level, operation_type = @operation_type, decision = @decision, policy_name = @policy_name,

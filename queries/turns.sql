@@ -4,11 +4,11 @@ SELECT c.outcome::text AS outcome, coalesce(c.turn::uuid, '00000000-0000-0000-00
   FROM claim_turn(@tenant_id, sqlc.narg('key')::text, @call::jsonb, @message::text, @fingerprint::bytea, @metadata::json, sqlc.narg('session_id')::text, @most::integer, @reject::boolean, @now::timestamptz) AS c;
 
 -- name: GetTurn :one
-SELECT t.*, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.*, c.session_id, c.tainted, c.taint_sources, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id AND t.id = @id;
 
 -- name: TurnByName :one
-SELECT t.*, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.*, c.session_id, c.tainted, c.taint_sources, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id AND t.execution_id = @execution_id;
 
 -- name: TurnOfKey :one
@@ -62,7 +62,9 @@ SELECT @tenant_id, @conversation, more.before + e.n, e.id, sqlc.narg('turn'), e.
   FROM more, (SELECT unnest(@ids::uuid[]) AS id, unnest(@kinds::text[]) AS kind, unnest(@bodies::text[]) AS body, generate_series(1, cardinality(@ids::uuid[])) AS n) AS e;
 
 -- name: Taint :exec
-UPDATE conversations SET tainted = true WHERE tenant_id = @tenant_id AND id = @id AND NOT tainted;
+-- By the sources; a session may have some already.
+UPDATE conversations SET tainted = true, taint_sources = add_sources(taint_sources, @sources::text[])
+ WHERE tenant_id = @tenant_id AND id = @id AND NOT (tainted AND taint_sources @> @sources::text[]);
 
 -- name: EndTurnAnswer :many
 -- An answer, once. A row is returned where this was it.

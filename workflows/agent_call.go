@@ -27,6 +27,7 @@ type agentCall struct {
 	// approval is the last one that the call has waited for; "" for none.
 	approval        string
 	tainted, people bool
+	sources         []string
 }
 
 // stop asks for an early end. What was sent goes on to its end.
@@ -154,6 +155,10 @@ func (c *agentCall) pause(ctx workflow.Context, after time.Duration) error {
 func (c *agentCall) end() flow.MapToolEnd {
 	end := flow.MapToolEnd{
 		Private: flow.IsPrivate(), Number: int(c.tool.Number), Status: c.at.End.Status, Run: c.at.Run.RunID, Error: c.at.End.Error, Kind: c.tool.Kind, Tainted: c.tainted,
+		Weighed: c.at.Weighed, Sources: c.at.Reads,
+	}
+	if c.tool.Kind != "" {
+		end.Sources = c.sources
 	}
 	switch {
 	case c.done:

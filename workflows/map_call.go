@@ -10,6 +10,7 @@ import (
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 )
 
 // mapCall is the call of a step, from its claim to its end.
@@ -52,7 +53,7 @@ func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, ev
 	c := &mapCall{m: m, key: key, ref: in.Call.Ref, verb: in.Call.Verb, seq: in.Compensates}
 	m.calls[c.key] = c
 	in.Later, c.keptSince = m.mayKeep(ctx)
-	in.MapWrites, in.Workflow, in.Tainted = m.takeWrites(ctx), workflow.GetInfo(ctx).WorkflowExecution.ID, m.tainted
+	in.MapWrites, in.Workflow, in.Tainted, in.Sources = m.takeWrites(ctx), workflow.GetInfo(ctx).WorkflowExecution.ID, m.tainted, m.sources
 	m.busy++ // by the first activity of the call
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		at, err := c.drive(ctx, in)
@@ -60,11 +61,13 @@ func (m *mapRun) startCall(ctx workflow.Context, key string, in flow.MapCall, ev
 			return // the workflow ends
 		}
 		m.wrote = m.wrote || mayHaveWritten(at.End)
+		m.reads = taint.Add(m.reads, at.ReadsOf(in.Call.Verb)...)
 		m.tell(event(at.End))
 		if at.End.Status == stepmachine.CallUnknown && in.Compensates == 0 {
 			if at, err = c.settle(ctx, at); err != nil {
 				return
 			}
+			m.reads = taint.Add(m.reads, at.ReadsOf(in.Call.Verb)...)
 			m.tell(stepmachine.Resolved{CallEnd: at.End})
 		}
 		delete(m.calls, c.key)

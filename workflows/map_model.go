@@ -9,6 +9,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 )
 
 // mapModel is a step that a model does: answer by answer, with the calls that an agent asks for in
@@ -85,7 +86,7 @@ func (s *mapModel) ask(ctx workflow.Context, in flow.MapModelCall) (turn flow.Ma
 		s.ended(stepmachine.CallCancelled, nil)
 		return turn, true, nil
 	}
-	s.turn = in.Turn
+	s.turn, in.Reads = in.Turn, s.m.reads
 	left := s.left(ctx)
 	if left <= 0 {
 		s.ended(stepmachine.CallFailed, stepmachine.NewError(mapdef.CodeStepTimeout, "the model has not come to an end in time"))
@@ -98,7 +99,7 @@ func (s *mapModel) ask(ctx workflow.Context, in flow.MapModelCall) (turn flow.Ma
 	s.m.busy--
 	s.cancel = nil
 	stop()
-	s.m.tainted = s.m.tainted || turn.Tainted
+	s.m.tainted, s.m.sources = s.m.tainted || turn.Tainted, taint.Add(s.m.sources, turn.Sources...)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return turn, true, err
@@ -219,7 +220,7 @@ func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []f
 		if err != nil {
 			return nil, true, err
 		}
-		end := flow.MapToolEnd{Private: flow.IsPrivate(), Number: number, Status: at.End.Status, Run: at.Run.RunID, Error: at.End.Error}
+		end := flow.MapToolEnd{Private: flow.IsPrivate(), Number: number, Status: at.End.Status, Run: at.Run.RunID, Error: at.End.Error, Weighed: at.Weighed, Sources: at.Reads}
 		ends = append(ends, end)
 		if at.End.Status == stepmachine.CallUnknown {
 			s.ended(stepmachine.CallUnknown, at.End.Error)
@@ -233,7 +234,7 @@ func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []f
 func (s *mapModel) callTool(ctx workflow.Context, tool flow.MapTool) (flow.MapCallEnd, error) {
 	in := flow.MapCall{
 		MapWrites: s.m.takeWrites(ctx), Call: stepmachine.StartVerb{Ref: s.ref, Deadline: s.deadline(ctx), DryRun: s.start.DryRun},
-		Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Tool: &tool, Tainted: s.m.tainted,
+		Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID, Tool: &tool, Tainted: s.m.tainted, Sources: s.m.sources,
 	}
 	s.held = false
 	s.m.busy++ // by the first activity of the call

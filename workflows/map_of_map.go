@@ -7,6 +7,7 @@ import (
 
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 )
 
 // mapOfMap is another Map that a step has started and waits for.
@@ -27,7 +28,7 @@ func (m *mapRun) startMap(ctx workflow.Context, c stepmachine.StartMap) {
 	}
 	o := &mapOfMap{mapCall: &mapCall{m: m, key: key, ref: c.Ref}}
 	m.calls[key] = o.mapCall
-	in := flow.MapStart{MapWrites: m.takeWrites(ctx), Start: c, Tainted: m.tainted}
+	in := flow.MapStart{MapWrites: m.takeWrites(ctx), Start: c, Tainted: m.tainted, Sources: m.sources, Reads: taint.Add(m.reads, m.sources...)}
 	m.busy++ // by the start
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		end, err := o.drive(ctx, in)
@@ -71,7 +72,10 @@ func (o *mapOfMap) drive(ctx workflow.Context, in flow.MapStart) (stepmachine.Ca
 		}
 		o.m.busy--
 	}
-	o.m.tainted = o.m.tainted || at.Tainted
+	o.m.tainted, o.m.sources = o.m.tainted || at.Tainted, taint.Add(o.m.sources, at.Sources...)
+	if o.m.reads = taint.Add(o.m.reads, at.Reads...); !at.Weighed {
+		o.m.reads = taint.Add(o.m.reads, taint.Map(at.Child.String()))
+	}
 	return at.End, err
 }
 

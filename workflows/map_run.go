@@ -10,6 +10,7 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/stepmachine/machines"
+	"agentruntime/internal/kernel/taint"
 )
 
 // MapRun takes one execution of a Map to its end. The step machine decides what happens: it takes
@@ -107,6 +108,8 @@ type mapRun struct {
 	// wrote: a call may have changed something. tainted: a model has read what others than the tenant
 	// wrote.
 	wrote, tainted bool
+	// sources are what has tainted it, and reads whose words, other than the tenant's, its values have.
+	sources, reads []string
 	// busy counts the activities under way.
 	busy int
 	// taken is how many bytes of values the task has got from activities, begun how often the machine
@@ -136,6 +139,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 		return true, err
 	}
 	m.parent, m.seq, m.paces, m.tainted = begun.Parent, begun.Seq, begun.Paces || m.in.Paces, begun.Tainted
+	m.sources, m.reads = begun.Sources, begun.Reads
 	m.listen(ctx, begun.Hears)
 	machine := machineOf(m.machines, begun.Machine)
 	program, err := compile(begun.Definition)
@@ -151,7 +155,10 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	switch {
 	case m.in.Carried != nil:
 		m.seq, m.places, m.wrote, m.told = m.in.Carried.Seq, m.in.Carried.Places, m.in.Carried.Wrote, m.in.Carried.Told
-		m.tainted = m.tainted || m.in.Carried.Tainted
+		m.tainted, m.sources = m.tainted || m.in.Carried.Tainted, taint.Add(m.sources, m.in.Carried.Sources...)
+		if m.reads = taint.Add(m.reads, m.in.Carried.Reads...); !m.in.Carried.Weighed {
+			m.reads = taint.Add(m.reads, program.Definition().Verbs()...)
+		}
 		m.machine, err = resume(machine, program, m.in.Carried.State, least)
 		commands = m.in.Carried.Open
 		for _, c := range m.in.Carried.Stopped {
@@ -259,6 +266,7 @@ func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 		m.decided(d)
 	}
 	for _, e := range news.Arrived {
+		m.reads = taint.Add(m.reads, taint.Event)
 		m.tell(e)
 	}
 }
@@ -448,7 +456,7 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 		return err
 	}
 	in := m.in
-	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Places: m.places, Wrote: m.wrote, Told: m.told, Tainted: m.tainted}
+	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Places: m.places, Wrote: m.wrote, Told: m.told, Tainted: m.tainted, Sources: m.sources, Reads: m.reads, Weighed: true}
 	for _, s := range m.stops {
 		in.Carried.Stopped = append(in.Carried.Stopped, s.command)
 	}
@@ -531,7 +539,7 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 	if err := workflow.Await(ctx, func() bool { return m.busy == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
 		return flow.MapResult{}, err
 	}
-	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote, Revision: m.shows().Revision}
+	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote, Reads: taint.Add(m.reads, m.sources...), Revision: m.shows().Revision}
 	if in.Finish.Status == stepmachine.StatusFailed { // a retry goes on from it, where it is small enough
 		var err error
 		if in.State, err = encodeState(m.machine); err != nil {

@@ -17,7 +17,7 @@ func TestUnknownQueryParametersAreNamedBesideThoseThatAreKnown(t *testing.T) {
 	require.NoError(t, c.CheckQuery([]string{"limit", "providers"}))
 	for says, known := range map[string][]string{
 		"Unknown query parameter: this endpoint takes provider, limit. Did you mean provider?": {"provider", "limit"},
-		"Unknown query parameter: this endpoint takes none.": nil,
+		"Unknown query parameter: this endpoint takes none.":                                   nil,
 	} {
 		f := fault.As(c.CheckQuery(known))
 		require.NotNil(t, f)

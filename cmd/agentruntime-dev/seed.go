@@ -87,6 +87,9 @@ func (s *stack) connectShop(ctx context.Context, c *client, t *tenant, shopURL s
 	if err != nil {
 		return err
 	}
+	if err := c.trustShop(ctx); err != nil {
+		return err
+	}
 	key, err := s.sandboxKey()
 	if err != nil || t.ShopKey == key {
 		return err
@@ -96,6 +99,36 @@ func (s *stack) connectShop(ctx context.Context, c *client, t *tenant, shopURL s
 	}, nil)
 	t.ShopKey = key
 	return err
+}
+
+// strangersWrite are the places in results of the shop that have what its customers write. All else is
+// the shop's own.
+func strangersWrite() map[string][]string {
+	order, ticket := []string{"/note"}, []string{"/subject", "/body", "/comments/*/body"}
+	places := map[string][]string{
+		"list_orders": {"/data/*/note"}, "list_customers": {"/data/*/name"},
+		"list_tickets": {"/data/*/subject", "/data/*/body", "/data/*/comments/*/body"},
+	}
+	for _, verb := range []string{"get_order", "create_order", "update_order", "cancel_order"} {
+		places[verb] = order
+	}
+	for _, verb := range []string{"get_customer", "create_customer", "update_customer"} {
+		places[verb] = []string{"/name"}
+	}
+	for _, verb := range []string{"get_ticket", "create_ticket", "comment_ticket", "close_ticket"} {
+		places[verb] = ticket
+	}
+	return places
+}
+
+// trustShop says that results of the shop are the tenant's own words, but for what strangers write.
+func (c *client) trustShop(ctx context.Context) error {
+	for verb, places := range strangersWrite() {
+		if err := c.send(ctx, http.MethodPatch, "/v1/providers/"+shopProvider+"/verbs/"+verb, map[string]any{"taint": places}, nil); err != nil {
+			return err
+		}
+	}
+	return c.send(ctx, http.MethodPatch, "/v1/providers/"+shopProvider, map[string]any{"trust": "own"}, nil)
 }
 
 func readTenant(path string) (tenant, error) {
@@ -291,11 +324,15 @@ func (r *refusal) Error() string { return r.text }
 
 // post sends body and reads `data` of the envelope into out, unless that is nil.
 func (c *client) post(ctx context.Context, path string, body, out any) error {
+	return c.send(ctx, http.MethodPost, path, body, out)
+}
+
+func (c *client) send(ctx context.Context, method, path string, body, out any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -319,7 +356,7 @@ func (c *client) post(ctx context.Context, path string, body, out any) error {
 			} `json:"error"`
 		}
 		_ = json.Unmarshal(text, &envelope) // what is none has no code
-		return &refusal{envelope.Error.Code, fmt.Sprintf("POST %s: %s: %s", path, res.Status, text)}
+		return &refusal{envelope.Error.Code, fmt.Sprintf("%s %s: %s: %s", method, path, res.Status, text)}
 	}
 	if out == nil {
 		return nil

@@ -723,21 +723,38 @@ WITH made AS (
     INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
     SELECT $8, made.tenant_id, 'user', made.id::text, 'tenant.created', 'tenant', made.tenant_id::text, $9, $10
     FROM made
+), judged AS (
+    INSERT INTO policy_sets (tenant_id, version) SELECT made.tenant_id, 1 FROM made
+), guarded AS (
+    INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document, instructions, created_by, created_at, updated_by, updated_at)
+    SELECT $11::uuid, made.tenant_id, 1, first.name, first.description, true, 'enforce', 0, first.action, $12::json, 0, 'system', $6::timestamptz, 'system', $6::timestamptz
+      FROM made CROSS JOIN json_to_record($12::json) AS first (name text, description text, action text)
+), kept AS (
+    INSERT INTO policy_versions (tenant_id, policy_id, version, change, policy, changed_by, changed_at)
+    SELECT made.tenant_id, $11::uuid, 1, 'created', $12::json, 'system', $6::timestamptz FROM made
+), told_policy AS (
+    INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr, details)
+    SELECT $13, made.tenant_id, 'system', '', 'policy.created', 'policy', CAST($11::uuid AS text), $9, $10,
+           json_build_object('name', CAST($12::json AS json) ->> 'name', 'version', 1)
+    FROM made
 )
 SELECT (SELECT count(*) FROM made) > 0 AS created, pg_logical_emit_message(true, 'signup', '')::text AS logged
 `
 
 type SignUpParams struct {
-	UserID       uuid.UUID
-	TenantID     uuid.UUID
-	Email        string
-	PasswordHash string
-	Name         string
-	Now          time.Time
-	TenantName   string
-	RecordID     uuid.UUID
-	RequestID    string
-	SourceAddr   string
+	UserID         uuid.UUID
+	TenantID       uuid.UUID
+	Email          string
+	PasswordHash   string
+	Name           string
+	Now            time.Time
+	TenantName     string
+	RecordID       uuid.UUID
+	RequestID      string
+	SourceAddr     string
+	PolicyID       uuid.UUID
+	Policy         []byte
+	PolicyRecordID uuid.UUID
 }
 
 type SignUpRow struct {
@@ -749,7 +766,8 @@ type SignUpRow struct {
 // An invitation takes no address: one tenant must not stop an address from having a tenant
 // of its own. The message in the log makes both cases write and flush when they commit.
 // So the time that they take does not show which case it was. Nothing is made either where the
-// user exists: for a taken address the caller makes another user, and undoes that.
+// user exists: for a taken address the caller makes another user, and undoes that. The tenant begins
+// with one policy.
 func (q *Queries) SignUp(ctx context.Context, db DBTX, arg SignUpParams) (SignUpRow, error) {
 	row := db.QueryRow(ctx, SignUp,
 		arg.UserID,
@@ -762,6 +780,9 @@ func (q *Queries) SignUp(ctx context.Context, db DBTX, arg SignUpParams) (SignUp
 		arg.RecordID,
 		arg.RequestID,
 		arg.SourceAddr,
+		arg.PolicyID,
+		arg.Policy,
+		arg.PolicyRecordID,
 	)
 	var i SignUpRow
 	err := row.Scan(&i.Created, &i.Logged)

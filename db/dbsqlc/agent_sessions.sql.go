@@ -107,7 +107,7 @@ func (q *Queries) FeedbackOfTurns(ctx context.Context, db DBTX, arg FeedbackOfTu
 }
 
 const GetConversation = `-- name: GetConversation :one
-SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at,
+SELECT c.id, c.session_id, c.customer, c.tainted, c.taint_sources, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at,
        EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL AND t.state IN ('queued', 'working'))::boolean AS busy
   FROM conversations c WHERE c.tenant_id = $1 AND c.agent_id = $2 AND c.session_id = $3::text
 `
@@ -119,18 +119,19 @@ type GetConversationParams struct {
 }
 
 type GetConversationRow struct {
-	ID          uuid.UUID
-	SessionID   *string
-	Customer    *uuid.UUID
-	Tainted     bool
-	HeldBy      *uuid.UUID
-	HeldAt      *time.Time
-	EscalatedAt *time.Time
-	Turns       int32
-	Version     int32
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	Busy        bool
+	ID           uuid.UUID
+	SessionID    *string
+	Customer     *uuid.UUID
+	Tainted      bool
+	TaintSources []string
+	HeldBy       *uuid.UUID
+	HeldAt       *time.Time
+	EscalatedAt  *time.Time
+	Turns        int32
+	Version      int32
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Busy         bool
 }
 
 func (q *Queries) GetConversation(ctx context.Context, db DBTX, arg GetConversationParams) (GetConversationRow, error) {
@@ -141,6 +142,7 @@ func (q *Queries) GetConversation(ctx context.Context, db DBTX, arg GetConversat
 		&i.SessionID,
 		&i.Customer,
 		&i.Tainted,
+		&i.TaintSources,
 		&i.HeldBy,
 		&i.HeldAt,
 		&i.EscalatedAt,
@@ -175,7 +177,7 @@ func (q *Queries) HoldConversation(ctx context.Context, db DBTX, arg HoldConvers
 }
 
 const ListConversations = `-- name: ListConversations :many
-SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at, b.busy
+SELECT c.id, c.session_id, c.customer, c.tainted, c.taint_sources, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at, b.busy
   FROM conversations c
  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL
                                        AND t.state IN ('queued', 'working')) AS busy) b
@@ -204,18 +206,19 @@ type ListConversationsParams struct {
 }
 
 type ListConversationsRow struct {
-	ID          uuid.UUID
-	SessionID   *string
-	Customer    *uuid.UUID
-	Tainted     bool
-	HeldBy      *uuid.UUID
-	HeldAt      *time.Time
-	EscalatedAt *time.Time
-	Turns       int32
-	Version     int32
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	Busy        bool
+	ID           uuid.UUID
+	SessionID    *string
+	Customer     *uuid.UUID
+	Tainted      bool
+	TaintSources []string
+	HeldBy       *uuid.UUID
+	HeldAt       *time.Time
+	EscalatedAt  *time.Time
+	Turns        int32
+	Version      int32
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Busy         bool
 }
 
 // Sessions of an agent, the one with the newest message first. The id of a customer who was merged names
@@ -245,6 +248,7 @@ func (q *Queries) ListConversations(ctx context.Context, db DBTX, arg ListConver
 			&i.SessionID,
 			&i.Customer,
 			&i.Tainted,
+			&i.TaintSources,
 			&i.HeldBy,
 			&i.HeldAt,
 			&i.EscalatedAt,
@@ -322,7 +326,7 @@ func (q *Queries) ListEntries(ctx context.Context, db DBTX, arg ListEntriesParam
 }
 
 const LockAgentSession = `-- name: LockAgentSession :one
-SELECT c.id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at,
+SELECT c.id, c.session_id, c.customer, c.tainted, c.taint_sources, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at,
        EXISTS (SELECT FROM turns t WHERE t.tenant_id = c.tenant_id AND t.conversation = c.id AND t.finished_at IS NULL AND t.state IN ('queued', 'working'))::boolean AS busy
   FROM conversations c WHERE c.tenant_id = $1 AND c.agent_id = $2 AND c.session_id = $3::text FOR UPDATE OF c
 `
@@ -334,18 +338,19 @@ type LockAgentSessionParams struct {
 }
 
 type LockAgentSessionRow struct {
-	ID          uuid.UUID
-	SessionID   *string
-	Customer    *uuid.UUID
-	Tainted     bool
-	HeldBy      *uuid.UUID
-	HeldAt      *time.Time
-	EscalatedAt *time.Time
-	Turns       int32
-	Version     int32
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	Busy        bool
+	ID           uuid.UUID
+	SessionID    *string
+	Customer     *uuid.UUID
+	Tainted      bool
+	TaintSources []string
+	HeldBy       *uuid.UUID
+	HeldAt       *time.Time
+	EscalatedAt  *time.Time
+	Turns        int32
+	Version      int32
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Busy         bool
 }
 
 // The same, until the transaction ends: nothing else changes who answers in it.
@@ -357,6 +362,7 @@ func (q *Queries) LockAgentSession(ctx context.Context, db DBTX, arg LockAgentSe
 		&i.SessionID,
 		&i.Customer,
 		&i.Tainted,
+		&i.TaintSources,
 		&i.HeldBy,
 		&i.HeldAt,
 		&i.EscalatedAt,
@@ -550,7 +556,7 @@ func (q *Queries) RunsOfTurns(ctx context.Context, db DBTX, arg RunsOfTurnsParam
 }
 
 const SessionsOfCustomer = `-- name: SessionsOfCustomer :many
-SELECT c.id, c.agent_id, c.session_id, c.customer, c.tainted, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at
+SELECT c.id, c.agent_id, c.session_id, c.customer, c.tainted, c.taint_sources, c.held_by, c.held_at, c.escalated_at, c.turns, c.version, c.created_at, c.updated_at
   FROM conversations c
  WHERE c.tenant_id = $1 AND c.customer = $2::uuid AND c.created_at < $3 AND c.id > $4
  ORDER BY c.id LIMIT $5
@@ -565,18 +571,19 @@ type SessionsOfCustomerParams struct {
 }
 
 type SessionsOfCustomerRow struct {
-	ID          uuid.UUID
-	AgentID     uuid.UUID
-	SessionID   *string
-	Customer    *uuid.UUID
-	Tainted     bool
-	HeldBy      *uuid.UUID
-	HeldAt      *time.Time
-	EscalatedAt *time.Time
-	Turns       int32
-	Version     int32
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	ID           uuid.UUID
+	AgentID      uuid.UUID
+	SessionID    *string
+	Customer     *uuid.UUID
+	Tainted      bool
+	TaintSources []string
+	HeldBy       *uuid.UUID
+	HeldAt       *time.Time
+	EscalatedAt  *time.Time
+	Turns        int32
+	Version      int32
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 }
 
 // The sessions of a customer with all agents, those without a session_id too, in the order of their ids.
@@ -601,6 +608,7 @@ func (q *Queries) SessionsOfCustomer(ctx context.Context, db DBTX, arg SessionsO
 			&i.SessionID,
 			&i.Customer,
 			&i.Tainted,
+			&i.TaintSources,
 			&i.HeldBy,
 			&i.HeldAt,
 			&i.EscalatedAt,

@@ -204,7 +204,8 @@ func (q *Queries) GetOffer(ctx context.Context, db DBTX, arg GetOfferParams) (Ge
 }
 
 const GetOwnVerbMeta = `-- name: GetOwnVerbMeta :many
-SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at, v.quarantine
+SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at, v.quarantine,
+       trusted_places(v.tenant_id, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
  WHERE v.tenant_id = $1 AND v.provider = $2 AND v.name = $3
 `
@@ -228,6 +229,7 @@ type GetOwnVerbMetaRow struct {
 	Auth          []byte
 	UpdatedAt     time.Time
 	Quarantine    []byte
+	Trusted       []byte
 }
 
 // What a run and an evaluation need to know about a verb, without its large columns.
@@ -255,6 +257,7 @@ func (q *Queries) GetOwnVerbMeta(ctx context.Context, db DBTX, arg GetOwnVerbMet
 			&i.Auth,
 			&i.UpdatedAt,
 			&i.Quarantine,
+			&i.Trusted,
 		); err != nil {
 			return nil, err
 		}
@@ -558,14 +561,14 @@ func (q *Queries) GetVerbArtefacts(ctx context.Context, db DBTX, arg GetVerbArte
 }
 
 const GetVerbMeta = `-- name: GetVerbMeta :one
-SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.quarantine FROM (
+SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.quarantine, k.trusted FROM (
     SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at, v.quarantine
+           p.base_url, p.auth, p.updated_at, v.quarantine, trusted_places($1::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name = $3::text
     UNION ALL
     SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at, NULL::json
+           p.base_url, p.auth, p.updated_at, NULL::json, trusted_places($1::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash)
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = $1::uuid AND e.slug = $2::text AND v.name = $3::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = $2::text)) k
@@ -592,6 +595,7 @@ type GetVerbMetaRow struct {
 	Auth          []byte
 	UpdatedAt     time.Time
 	Quarantine    []byte
+	Trusted       []byte
 }
 
 func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParams) (GetVerbMetaRow, error) {
@@ -611,6 +615,7 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 		&i.Auth,
 		&i.UpdatedAt,
 		&i.Quarantine,
+		&i.Trusted,
 	)
 	return i, err
 }

@@ -28,7 +28,7 @@ func (q *Queries) AddWriter(ctx context.Context, db DBTX, arg AddWriterParams) e
 }
 
 const CallerOfMap = `-- name: CallerOfMap :one
-SELECT chain, tainted, metadata FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT chain, tainted, taint_sources, metadata FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type CallerOfMapParams struct {
@@ -37,21 +37,27 @@ type CallerOfMapParams struct {
 }
 
 type CallerOfMapRow struct {
-	Chain    []byte
-	Tainted  bool
-	Metadata []byte
+	Chain        []byte
+	Tainted      bool
+	TaintSources []string
+	Metadata     []byte
 }
 
 // What changes of an execution when another message of its session goes on with it.
 func (q *Queries) CallerOfMap(ctx context.Context, db DBTX, arg CallerOfMapParams) (CallerOfMapRow, error) {
 	row := db.QueryRow(ctx, CallerOfMap, arg.TenantID, arg.ID)
 	var i CallerOfMapRow
-	err := row.Scan(&i.Chain, &i.Tainted, &i.Metadata)
+	err := row.Scan(
+		&i.Chain,
+		&i.Tainted,
+		&i.TaintSources,
+		&i.Metadata,
+	)
 	return i, err
 }
 
 const MapOfStep = `-- name: MapOfStep :many
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers FROM map_executions
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads FROM map_executions
  WHERE tenant_id = $1 AND parent_id BETWEEN $2::text AND $2::text AND step = $3::text ORDER BY parent_id LIMIT 1
 `
 
@@ -135,6 +141,8 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 			&i.Compensation,
 			&i.Revision,
 			&i.Writers,
+			&i.TaintSources,
+			&i.Reads,
 		); err != nil {
 			return nil, err
 		}
@@ -205,14 +213,15 @@ func (q *Queries) MapsBelow(ctx context.Context, db DBTX, arg MapsBelowParams) (
 }
 
 const MoveMapCaller = `-- name: MoveMapCaller :exec
-UPDATE map_executions SET caller_workflow = $1::text, chain = $2::json, tainted = tainted OR $3, metadata = $4::json
- WHERE tenant_id = $5 AND id = $6
+UPDATE map_executions SET caller_workflow = $1::text, chain = $2::json, tainted = tainted OR $3, taint_sources = add_sources(taint_sources, $4::text[]), metadata = $5::json
+ WHERE tenant_id = $6 AND id = $7
 `
 
 type MoveMapCallerParams struct {
 	Workflow string
 	Chain    []byte
 	Tainted  bool
+	Sources  []string
 	Metadata []byte
 	TenantID uuid.UUID
 	ID       uuid.UUID
@@ -224,6 +233,7 @@ func (q *Queries) MoveMapCaller(ctx context.Context, db DBTX, arg MoveMapCallerP
 		arg.Workflow,
 		arg.Chain,
 		arg.Tainted,
+		arg.Sources,
 		arg.Metadata,
 		arg.TenantID,
 		arg.ID,
@@ -232,14 +242,15 @@ func (q *Queries) MoveMapCaller(ctx context.Context, db DBTX, arg MoveMapCallerP
 }
 
 const SetMapCaller = `-- name: SetMapCaller :exec
-UPDATE map_executions SET awaited = true, chain = $1::json, caller_workflow = $2::text, tainted = $3
- WHERE tenant_id = $4 AND id = $5
+UPDATE map_executions SET awaited = true, chain = $1::json, caller_workflow = $2::text, tainted = $3, taint_sources = $4::text[], reads = $4::text[]
+ WHERE tenant_id = $5 AND id = $6
 `
 
 type SetMapCallerParams struct {
 	Chain    []byte
 	Workflow string
 	Tainted  bool
+	Sources  []string
 	TenantID uuid.UUID
 	ID       uuid.UUID
 }
@@ -250,6 +261,7 @@ func (q *Queries) SetMapCaller(ctx context.Context, db DBTX, arg SetMapCallerPar
 		arg.Chain,
 		arg.Workflow,
 		arg.Tainted,
+		arg.Sources,
 		arg.TenantID,
 		arg.ID,
 	)
@@ -257,8 +269,8 @@ func (q *Queries) SetMapCaller(ctx context.Context, db DBTX, arg SetMapCallerPar
 }
 
 const SetMapParent = `-- name: SetMapParent :exec
-UPDATE map_executions SET awaited = $1, payload_invented = $2, chain = $3::json, tainted = $4
- WHERE map_executions.tenant_id = $5 AND map_executions.id = $6
+UPDATE map_executions SET awaited = $1, payload_invented = $2, chain = $3::json, tainted = $4, taint_sources = $5::text[], reads = $6::text[]
+ WHERE map_executions.tenant_id = $7 AND map_executions.id = $8
 `
 
 type SetMapParentParams struct {
@@ -266,6 +278,8 @@ type SetMapParentParams struct {
 	PayloadInvented []string
 	Chain           []byte
 	Tainted         bool
+	Sources         []string
+	Reads           []string
 	TenantID        uuid.UUID
 	ID              uuid.UUID
 }
@@ -277,6 +291,8 @@ func (q *Queries) SetMapParent(ctx context.Context, db DBTX, arg SetMapParentPar
 		arg.PayloadInvented,
 		arg.Chain,
 		arg.Tainted,
+		arg.Sources,
+		arg.Reads,
 		arg.TenantID,
 		arg.ID,
 	)

@@ -15,17 +15,15 @@ import (
 const BeginModelCall = `-- name: BeginModelCall :many
 WITH bounded AS (
     UPDATE map_executions SET models_asked = models_asked + 1, model_bytes = model_bytes + length($6::text),
-           tainted = tainted OR $8::boolean
-                  OR cardinality($9::text[]) > 0
-                     AND EXISTS (SELECT FROM map_steps s WHERE s.tenant_id = $1 AND s.execution = $10 AND s.step = ANY ($9::text[]) AND s.status <> 'skipped')
+           tainted = tainted OR $8::boolean, taint_sources = add_sources(taint_sources, $9::text[])
      WHERE tenant_id = $1 AND id = $10 AND models_asked < $11::integer AND model_bytes + length($6::text) <= $12::bigint
        AND NOT EXISTS (SELECT FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $10 AND c.path = $2 AND c.attempt = $3 AND c.turn = $4)
-    RETURNING id, tainted
+    RETURNING id, tainted, taint_sources
 )
 INSERT INTO model_calls (tenant_id, execution, path, attempt, turn, purpose, asked, began_at)
 SELECT $1, bounded.id, $2, $3, $4, $5, $6::text, $7 FROM bounded
 ON CONFLICT DO NOTHING
-RETURNING (SELECT b.tainted FROM bounded b)::boolean AS tainted
+RETURNING (SELECT b.tainted FROM bounded b)::boolean AS tainted, (SELECT b.taint_sources FROM bounded b)::text[] AS taint_sources
 `
 
 type BeginModelCallParams struct {
@@ -37,17 +35,21 @@ type BeginModelCallParams struct {
 	Asked     string
 	Now       time.Time
 	Tainted   bool
-	Others    []string
+	Sources   []string
 	Execution uuid.UUID
 	MostCalls int32
 	MostBytes int64
 }
 
+type BeginModelCallRow struct {
+	Tainted      bool
+	TaintSources []string
+}
+
 // The row of a call, where it is not there yet. None is returned where the execution has had as many
-// calls as it may, or has stored as much. The model may read what came of the steps @others, which is
-// what others than the tenant wrote: then the execution is tainted from now on. A Map without such steps
-// is not searched for them: its loops may have thousands of steps, and as many calls.
-func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCallParams) ([]bool, error) {
+// calls as it may, or has stored as much. Where the model may read what others than the tenant wrote, the
+// execution is tainted from now on.
+func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCallParams) ([]BeginModelCallRow, error) {
 	rows, err := db.Query(ctx, BeginModelCall,
 		arg.TenantID,
 		arg.Path,
@@ -57,7 +59,7 @@ func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCal
 		arg.Asked,
 		arg.Now,
 		arg.Tainted,
-		arg.Others,
+		arg.Sources,
 		arg.Execution,
 		arg.MostCalls,
 		arg.MostBytes,
@@ -66,13 +68,13 @@ func (q *Queries) BeginModelCall(ctx context.Context, db DBTX, arg BeginModelCal
 		return nil, err
 	}
 	defer rows.Close()
-	items := []bool{}
+	items := []BeginModelCallRow{}
 	for rows.Next() {
-		var tainted bool
-		if err := rows.Scan(&tainted); err != nil {
+		var i BeginModelCallRow
+		if err := rows.Scan(&i.Tainted, &i.TaintSources); err != nil {
 			return nil, err
 		}
-		items = append(items, tainted)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -284,7 +286,8 @@ func (q *Queries) ListModelCalls(ctx context.Context, db DBTX, arg ListModelCall
 }
 
 const ModelCallsOfStep = `-- name: ModelCallsOfStep :many
-SELECT c.tenant_id, c.execution, c.path, c.attempt, c.turn, c.purpose, c.asked, c.answer, c.error, c.model, c.tokens_in, c.tokens_cached, c.tokens_out, c.finish, c.began_at, c.ended_at, c.runs, c.money_micros, c.ruling, c.estimated, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = $1 AND e.id = $2)::boolean AS tainted
+SELECT c.tenant_id, c.execution, c.path, c.attempt, c.turn, c.purpose, c.asked, c.answer, c.error, c.model, c.tokens_in, c.tokens_cached, c.tokens_out, c.finish, c.began_at, c.ended_at, c.runs, c.money_micros, c.ruling, c.estimated, (SELECT e.tainted FROM map_executions e WHERE e.tenant_id = $1 AND e.id = $2)::boolean AS tainted,
+       (SELECT e.taint_sources FROM map_executions e WHERE e.tenant_id = $1 AND e.id = $2)::text[] AS taint_sources
   FROM model_calls c WHERE c.tenant_id = $1 AND c.execution = $2 AND c.path = $3 AND c.attempt = $4 ORDER BY c.turn
 `
 
@@ -317,10 +320,11 @@ type ModelCallsOfStepRow struct {
 	Ruling       *string
 	Estimated    bool
 	Tainted      bool
+	TaintSources []string
 }
 
 // The calls of one attempt of a step, with what was asked and answered, and whether the execution is
-// tainted.
+// tainted, and by what.
 func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsOfStepParams) ([]ModelCallsOfStepRow, error) {
 	rows, err := db.Query(ctx, ModelCallsOfStep,
 		arg.TenantID,
@@ -357,6 +361,7 @@ func (q *Queries) ModelCallsOfStep(ctx context.Context, db DBTX, arg ModelCallsO
 			&i.Ruling,
 			&i.Estimated,
 			&i.Tainted,
+			&i.TaintSources,
 		); err != nil {
 			return nil, err
 		}
@@ -400,16 +405,18 @@ func (q *Queries) NoteModelRun(ctx context.Context, db DBTX, arg NoteModelRunPar
 }
 
 const TaintMap = `-- name: TaintMap :exec
-UPDATE map_executions SET tainted = true WHERE tenant_id = $1 AND id = $2 AND NOT tainted
+UPDATE map_executions SET tainted = true, taint_sources = add_sources(taint_sources, $1::text[])
+ WHERE tenant_id = $2 AND id = $3 AND NOT (tainted AND taint_sources @> $1::text[])
 `
 
 type TaintMapParams struct {
+	Sources  []string
 	TenantID uuid.UUID
 	ID       uuid.UUID
 }
 
 // An execution that a step has started is tainted, so what started it is.
 func (q *Queries) TaintMap(ctx context.Context, db DBTX, arg TaintMapParams) error {
-	_, err := db.Exec(ctx, TaintMap, arg.TenantID, arg.ID)
+	_, err := db.Exec(ctx, TaintMap, arg.Sources, arg.TenantID, arg.ID)
 	return err
 }

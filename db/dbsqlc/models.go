@@ -255,6 +255,7 @@ type Conversation struct {
 	EscalatedAt    *time.Time
 	SpokenLanguage *string
 	WishedLanguage *string
+	TaintSources   []string
 	Writers        []uuid.UUID
 }
 
@@ -596,6 +597,8 @@ type MapExecution struct {
 	Compensation    *string
 	Revision        *int32
 	Writers         []uuid.UUID
+	TaintSources    []string
+	Reads           []string
 }
 
 type MapKey struct {
@@ -969,6 +972,7 @@ type Run struct {
 	CountedAt       *time.Time
 	Lookups         *string
 	Normalizer      *string
+	Trusted         bool
 	ResultNote      *string
 	Driver          string
 }
@@ -1030,6 +1034,18 @@ type TenantKey struct {
 	WrappedKey []byte
 	CreatedAt  time.Time
 	WrappedAt  time.Time
+}
+
+type TrustedSource struct {
+	TenantID   uuid.UUID
+	Provider   string
+	Name       string
+	Trust      string
+	Taint      []byte
+	Inherited  bool
+	BaseUrl    string
+	SchemaHash []byte
+	PlanHash   []byte
 }
 
 type Turn struct {

@@ -409,7 +409,7 @@ func (q *Queries) FreeTurnKeys(ctx context.Context, db DBTX, arg FreeTurnKeysPar
 }
 
 const GetTurn = `-- name: GetTurn :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.taint_sources, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.id = $2
 `
 
@@ -474,6 +474,7 @@ type GetTurnRow struct {
 	UsageEstimated bool
 	SessionID      *string
 	Tainted        bool
+	TaintSources   []string
 	SpokenLanguage *string
 	WishedLanguage *string
 }
@@ -537,6 +538,7 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 		&i.UsageEstimated,
 		&i.SessionID,
 		&i.Tainted,
+		&i.TaintSources,
 		&i.SpokenLanguage,
 		&i.WishedLanguage,
 	)
@@ -1233,16 +1235,19 @@ func (q *Queries) SummaryOf(ctx context.Context, db DBTX, arg SummaryOfParams) (
 }
 
 const Taint = `-- name: Taint :exec
-UPDATE conversations SET tainted = true WHERE tenant_id = $1 AND id = $2 AND NOT tainted
+UPDATE conversations SET tainted = true, taint_sources = add_sources(taint_sources, $1::text[])
+ WHERE tenant_id = $2 AND id = $3 AND NOT (tainted AND taint_sources @> $1::text[])
 `
 
 type TaintParams struct {
+	Sources  []string
 	TenantID uuid.UUID
 	ID       uuid.UUID
 }
 
+// By the sources; a session may have some already.
 func (q *Queries) Taint(ctx context.Context, db DBTX, arg TaintParams) error {
-	_, err := db.Exec(ctx, Taint, arg.TenantID, arg.ID)
+	_, err := db.Exec(ctx, Taint, arg.Sources, arg.TenantID, arg.ID)
 	return err
 }
 
@@ -1294,7 +1299,7 @@ func (q *Queries) TurnAnswers(ctx context.Context, db DBTX, arg TurnAnswersParam
 }
 
 const TurnByName = `-- name: TurnByName :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.taint_sources, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.execution_id = $2
 `
 
@@ -1359,6 +1364,7 @@ type TurnByNameRow struct {
 	UsageEstimated bool
 	SessionID      *string
 	Tainted        bool
+	TaintSources   []string
 	SpokenLanguage *string
 	WishedLanguage *string
 }
@@ -1422,6 +1428,7 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 		&i.UsageEstimated,
 		&i.SessionID,
 		&i.Tainted,
+		&i.TaintSources,
 		&i.SpokenLanguage,
 		&i.WishedLanguage,
 	)

@@ -8,6 +8,7 @@ func decidedOfAgents() map[string]endpoint {
 
 		"POST /v1/providers/{slug}/enable":              {userOnly, admins, "", "/v1/providers/none/enable", "", noProvider},
 		"POST /v1/providers/{slug}/disable":             {userOnly, admins, "", "/v1/providers/none/disable", "", noProvider},
+		"PATCH /v1/providers/{slug}/verbs/{name}":       {userOnly, admins, "", "/v1/providers/none/verbs/get", `{"trust":"external"}`, noProvider},
 		"POST /v1/providers/{slug}/verbs/{name}/accept": {userOnly, admins, "", "/v1/providers/none/verbs/get/accept", "", noProvider},
 
 		"POST /v1/agents":                                 {either, admins, "agents:manage", "/v1/agents", "{}", badBody},

@@ -10,6 +10,11 @@ func (j *journey) quarantine() {
 	j.get(j.user, 200, "/v1/providers/shop/verbs?quarantined=true")
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodGet, "/v1/providers/shop/verbs?quarantined=perhaps", nil)
 	j.call(j.user, 200, http.MethodPost, acceptance, nil)
+	const trust = "/v1/providers/shop/verbs/get_order"
+	j.call(j.user, 200, http.MethodPatch, trust, object{"trust": "external", "taint": []string{"/note"}})
+	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPatch, trust, object{"taint": []string{"note"}})
+	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPatch, trust, object{"trust": "own"})
+	j.refused(j.user, 404, "VERB_NOT_FOUND", http.MethodPatch, "/v1/providers/shop/verbs/none", object{"trust": "own"})
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPost, acceptance, object{"form": 1})
 	j.refused(j.member, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPost, acceptance, nil)
 	j.refused(j.user, 404, "PROVIDER_NOT_FOUND", http.MethodPost, "/v1/providers/none/verbs/get_order/accept", nil)

@@ -27,8 +27,21 @@ func RuntimePermissions() []string { return []string{"actions:run", "actions:cat
 // Address returns an email address that no other test uses.
 func Address() string { return "owner-" + uuid.NewString() + "@example.com" }
 
-// NewTenant signs up, logs in and makes a runtime key.
+// NewTenant signs up, logs in and makes a runtime key. The tenant has no policy: the suites say which ones
+// they are about.
 func (s *Stack) NewTenant(email string) *Tenant {
+	s.t.Helper()
+	t := s.NewGuardedTenant(email)
+	var first []struct{ ID string }
+	t.User.Do(http.MethodGet, "/v1/policies", nil).Data(s.t, &first)
+	for _, p := range first {
+		require.Equal(s.t, http.StatusOK, t.User.Do(http.MethodDelete, "/v1/policies/"+p.ID, nil).Status)
+	}
+	return t
+}
+
+// NewGuardedTenant is NewTenant with the policy that every tenant begins with.
+func (s *Stack) NewGuardedTenant(email string) *Tenant {
 	s.t.Helper()
 	c := &Client{Base: s.APIURL, HTTP: NewHTTP()}
 	t := &Tenant{Email: email, Password: Password}

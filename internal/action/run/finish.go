@@ -44,6 +44,8 @@ type ending struct {
 	fromSending bool
 	// resolved: the outcome was unknown before.
 	resolved bool
+	// trusted: what came back has no words of others than the tenant.
+	trusted bool
 	// lost: nothing was heard of the call. It counts as lost only after lostAfter.
 	lost bool
 }
@@ -112,7 +114,7 @@ func (s *Service) finish(ctx context.Context, p prepared, e ending, action audit
 
 func finishParams(r Run, e ending) dbsqlc.FinishRunParams {
 	p := dbsqlc.FinishRunParams{
-		State: string(e.state), ProviderStatus: int32(e.status), ErrorCode: string(e.code), ErrorMessage: e.message,
+		State: string(e.state), Trusted: e.trusted, ProviderStatus: int32(e.status), ErrorCode: string(e.code), ErrorMessage: e.message,
 		Retryable: e.retryable, RetryAfterMs: e.retryAfter.Milliseconds(), ApprovalID: e.approvalID,
 		Result:    r.sealOptional(datakey.RunResult, e.result),
 		RiskLevel: string(r.Risk), OperationType: string(r.Operation), Decision: r.Decision, PolicyName: r.PolicyName,

@@ -132,6 +132,8 @@ type Run struct {
 	// sent, and in lists.
 	Normalizer     string
 	ProviderStatus int
+	// Trusted: what came back has no words of others than the tenant. Lists do not have it.
+	Trusted bool
 	// ProviderError is what the provider said with an answer that is no result, masked; nil where
 	// it said nothing, and in lists.
 	ProviderError *providererror.Error
@@ -274,7 +276,7 @@ func withoutTexts(r dbsqlc.Run) Run {
 		RequestID: r.RequestID, SourceAddr: r.SourceAddr, GiveUpAt: r.GiveUpAt, ExpiresAt: r.ExpiresAt, RequestHash: r.RequestHash, Risk: verb.Risk(r.RiskLevel),
 		Operation: verb.Operation(r.OperationType), Decision: r.Decision, PolicyName: r.PolicyName, Reason: r.Reason,
 		ApprovalID: r.ApprovalID, CredentialID: r.CredentialID, CredentialType: r.CredentialType, CredentialLabel: r.CredentialLabel,
-		ResolvedAt: r.ResolvedAt, ResolvedBy: r.ResolvedBy, ResolveReason: r.ResolveReason, Held: r.Held, GrantID: r.GrantID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus),
+		ResolvedAt: r.ResolvedAt, ResolvedBy: r.ResolvedBy, ResolveReason: r.ResolveReason, Held: r.Held, GrantID: r.GrantID, Sends: r.Sends, MaybeSent: r.MaybeSent, ProviderStatus: int(r.ProviderStatus), Trusted: r.Trusted,
 		ErrorCode: fault.Code(r.ErrorCode), ErrorMessage: r.ErrorMessage, Retryable: r.Retryable,
 		RetryAfter: time.Duration(r.RetryAfterMs) * time.Millisecond,
 		CreatedAt:  r.CreatedAt, UpdatedAt: r.UpdatedAt, SentAt: r.SentAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,

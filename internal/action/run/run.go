@@ -111,6 +111,9 @@ type Target interface {
 	// an import has quarantined the verb. The error is
 	// that of a context that has ended: nobody waits for the verdict.
 	Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error)
+	// Trusts reports whether what came back has no words of others than the tenant. executed: it is the
+	// result of the verb, not an error.
+	Trusts(result json.RawMessage, executed bool) bool
 	// Quarantined reports whether an import has quarantined the verb.
 	Quarantined() bool
 	// StoppedBy returns the kill switch that covers a call of the verb, nil where none does.

@@ -32,8 +32,9 @@ type Call struct {
 	Customer                  *uuid.UUID
 	CustomerName              string
 	Metadata                  json.RawMessage
-	// Tainted: who asks has read what others than the tenant wrote.
-	Tainted bool
+	// Tainted: who asks has read what others than the tenant wrote. TaintSources say what.
+	Tainted      bool
+	TaintSources []string
 	// Also queues what is written with the claim of the message with the execution_id.
 	Also func(b *db.Batch, executionID string)
 }
@@ -51,9 +52,7 @@ func (c *Call) note(row *claim, t *Turn) {
 
 // queue queues what goes with the claim, and returns who has made it.
 func (c *Call) queue(b *db.Batch, s *Service, t Turn) actor.Actor {
-	if c.Tainted {
-		db.QueueExec(b, s.q.Taint, dbsqlc.TaintParams{TenantID: t.TenantID, ID: t.Conversation})
-	}
+	s.queueTaint(b, t, Taint{c.Tainted, c.TaintSources})
 	c.Also(b, t.ExecutionID)
 	return c.By
 }

@@ -219,6 +219,8 @@ type Turn struct {
 	// calls.
 	TakenOver bool
 	Tainted   bool
+	// TaintSources say what has tainted the session.
+	TaintSources []string
 	// Language is that of the session before the message, Wished the one that its customer has asked for;
 	// codes, "" for none.
 	Language, Wished string
@@ -281,7 +283,7 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
 		MapExecution: db.Text(r.MapExecutionID),
 		Language:     db.Text(r.SpokenLanguage), Wished: db.Text(r.WishedLanguage),
-		Tainted: r.Tainted, Remembers: r.Remembers, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		Tainted: r.Tainted, TaintSources: r.TaintSources, Remembers: r.Remembers, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 		TakenOver:   r.NewsAt != nil && State(r.State) == Ended && agentloop.Stop(r.StopReason) == agentloop.Escalated,
 		fingerprint: r.Fingerprint, ParentID: db.Text(r.ParentID), callerWorkflow: db.Text(r.CallerWorkflow),
 	}

@@ -10,6 +10,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/recall"
+	"agentruntime/internal/kernel/taint"
 )
 
 // Memory is what a turn has read and written of what is remembered of its customer.
@@ -58,11 +59,19 @@ func (m *Memory) Write(f FactWritten) {
 	m.Written = append(m.Written, f)
 }
 
-// ReadsUntrusted reports whether the model reads a fact in the answer that others than the tenant may have
-// made an agent write.
-func (a Answer) ReadsUntrusted() bool {
-	tainted := func(c recall.Chosen) bool { return c.Tainted }
-	return a.Frame != nil && slices.ContainsFunc(a.Frame.Remembered, tainted) || slices.ContainsFunc(a.Recalled, tainted)
+// UntrustedFacts returns the facts that the model reads in the answer, as sources of a taint, which
+// others than the tenant may have made an agent write.
+func (a Answer) UntrustedFacts() (sources []string) {
+	chosen := a.Recalled
+	if a.Frame != nil {
+		chosen = slices.Concat(a.Frame.Remembered, a.Recalled)
+	}
+	for _, c := range chosen {
+		if c.Tainted {
+			sources = append(sources, taint.Fact(c.ID.String()))
+		}
+	}
+	return sources
 }
 
 // NoteMemory stores what a turn has read and written, apart from its answers.

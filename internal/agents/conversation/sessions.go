@@ -46,8 +46,10 @@ type Session struct {
 	SessionID string
 	Customer  *uuid.UUID
 	Tainted   bool
-	HeldBy    *uuid.UUID
-	HeldAt    *time.Time
+	// TaintSources say what has tainted it.
+	TaintSources []string
+	HeldBy       *uuid.UUID
+	HeldAt       *time.Time
 	// EscalatedAt is since when a person is asked for, while nobody has taken over.
 	EscalatedAt *time.Time
 	// Turns counts the messages, and Version is that of the agent at the last one.
@@ -71,7 +73,7 @@ func (s Session) Standing() Standing {
 
 func sessionOf(agent uuid.UUID, r dbsqlc.GetConversationRow) Session {
 	return Session{
-		ID: r.ID, AgentID: agent, SessionID: db.Text(r.SessionID), Customer: r.Customer, Tainted: r.Tainted, HeldBy: r.HeldBy, HeldAt: db.UTC(r.HeldAt),
+		ID: r.ID, AgentID: agent, SessionID: db.Text(r.SessionID), Customer: r.Customer, Tainted: r.Tainted, TaintSources: r.TaintSources, HeldBy: r.HeldBy, HeldAt: db.UTC(r.HeldAt),
 		EscalatedAt: db.UTC(r.EscalatedAt), Turns: r.Turns, Version: r.Version, Busy: r.Busy, CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
@@ -371,7 +373,7 @@ func (s *Service) SessionsOf(ctx context.Context, tenant, customer uuid.UUID, un
 	rows, more = db.Page(rows, limit)
 	for _, r := range rows {
 		page = append(page, sessionOf(r.AgentID, dbsqlc.GetConversationRow{
-			ID: r.ID, SessionID: r.SessionID, Customer: r.Customer, Tainted: r.Tainted, HeldBy: r.HeldBy, HeldAt: r.HeldAt, EscalatedAt: r.EscalatedAt,
+			ID: r.ID, SessionID: r.SessionID, Customer: r.Customer, Tainted: r.Tainted, TaintSources: r.TaintSources, HeldBy: r.HeldBy, HeldAt: r.HeldAt, EscalatedAt: r.EscalatedAt,
 			Turns: r.Turns, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		}))
 	}

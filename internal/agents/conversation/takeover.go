@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"
@@ -116,35 +117,40 @@ func (s *Service) queueTaken(b *db.Batch, w Work) Turn {
 	t.State, t.Status, t.Stop, t.Reply, t.UpdatedAt, t.FinishedAt = Ended, StatusEscalated, agentloop.Escalated, new(agentloop.TakenOver), now, &now
 	db.QueueExec(b, s.q.TakeTurnOver, dbsqlc.TakeTurnOverParams{TenantID: t.TenantID, ID: t.ID, Now: now})
 	s.queueEntries(b, w.key, t, w.soFar()...)
-	s.queueTaint(b, t, w.taints())
+	s.queueTaint(b, t, w.taint())
 	s.emit(b, w.key, t, Reply{})
 	return t
 }
 
-// taints reports whether an answer of the message has read what others than the tenant wrote.
-func (w Work) taints() bool {
+// Taint says whether the agent of a session has read what others than the tenant wrote, and of whom.
+type Taint struct {
+	Yes     bool
+	Sources []string
+}
+
+// taint returns what the answers of the message have read of others than the tenant.
+func (w Work) taint() (of Taint) {
+	add := func(end flow.MapToolEnd) {
+		of.Yes, of.Sources = of.Yes || end.Taints(), taint.Add(of.Sources, end.Sources...)
+	}
 	for _, answer := range w.Answers {
-		if answer.ReadsUntrusted() {
-			return true
-		}
+		read := answer.UntrustedFacts()
+		of.Yes, of.Sources = of.Yes || len(read) > 0, taint.Add(of.Sources, read...)
 		for _, end := range answer.Ends {
-			if end.Taints() {
-				return true
-			}
+			add(end)
 		}
 		for _, late := range answer.Late {
-			if late.Taints() {
-				return true
-			}
+			add(late.MapToolEnd)
 		}
 	}
-	return false
+	return of
 }
 
 // queueTaint notes that the agent of a session has read what others than the tenant wrote.
-func (s *Service) queueTaint(b *db.Batch, t Turn, taints bool) {
-	if taints && !t.Tainted {
-		db.QueueExec(b, s.q.Taint, dbsqlc.TaintParams{TenantID: t.TenantID, ID: t.Conversation})
+func (s *Service) queueTaint(b *db.Batch, t Turn, of Taint) {
+	known := func(source string) bool { return slices.Contains(t.TaintSources, source) }
+	if of.Yes && !(t.Tainted && !slices.ContainsFunc(of.Sources, func(source string) bool { return !known(source) })) {
+		db.QueueExec(b, s.q.Taint, dbsqlc.TaintParams{TenantID: t.TenantID, ID: t.Conversation, Sources: append([]string{}, of.Sources...)})
 	}
 }
 
@@ -196,8 +202,8 @@ func Added(messages []model.Message) (list []Entry) {
 
 // AfterTakeOver notes what came of the calls that were under way when a person took over, once: the
 // agent reads the notes after the hand-back. actions counts the calls of the message that were sent;
-// taints: the notes have what others than the tenant wrote. It changes nothing for any other message.
-func (s *Service) AfterTakeOver(ctx context.Context, w Work, actions int, taints bool, notes []model.Message) error {
+// of says whether the notes have what others than the tenant wrote. It changes nothing for any other message.
+func (s *Service) AfterTakeOver(ctx context.Context, w Work, actions int, of Taint, notes []model.Message) error {
 	first := &db.Batch{}
 	db.Queue(first, s.q.LockConversation, dbsqlc.LockConversationParams{TenantID: w.Turn.TenantID, ID: w.Turn.Conversation})
 	noted := db.Queue(first, s.q.NoteTakenOver, dbsqlc.NoteTakenOverParams{TenantID: w.Turn.TenantID, ID: w.Turn.ID, Actions: int32(actions), Now: s.d.Now()})
@@ -205,7 +211,7 @@ func (s *Service) AfterTakeOver(ctx context.Context, w Work, actions int, taints
 		b := &db.Batch{}
 		if len(noted.Value) > 0 {
 			s.queueEntries(b, w.key, w.Turn, Added(notes)...)
-			s.queueTaint(b, w.Turn, taints)
+			s.queueTaint(b, w.Turn, of)
 		}
 		return b, nil
 	})

@@ -221,6 +221,8 @@ type Reply struct {
 	FreesKey bool
 	// Tainted: the agent has read what others than the tenant wrote.
 	Tainted bool
+	// Sources say what.
+	Sources []string
 	// Progress is how the criteria of a goal stand; nil for a message of another mode.
 	Progress *Progress
 	// Language is that of the message, Wished the one that it asks for; codes, "" for none.
@@ -376,7 +378,7 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.C
 	db.Queue(b, s.q.ReplyTurn, p)
 	db.Queue(b, s.q.RequireTurnReplied, dbsqlc.RequireTurnRepliedParams{TenantID: t.TenantID, ID: t.ID})
 	s.queueEntries(b, w.key, t, r.Entries...)
-	s.queueTaint(b, t, r.Tainted)
+	s.queueTaint(b, t, Taint{r.Tainted, r.Sources})
 	if r.Escalate != "" && t.SessionID != "" {
 		db.QueueExec(b, s.q.EscalateConversation, dbsqlc.EscalateConversationParams{TenantID: t.TenantID, ID: t.Conversation, Now: now})
 	}

@@ -101,8 +101,12 @@ type MapCarried struct {
 	Wrote bool `json:"wrote,omitempty"`
 	// Told are the last waits that others were told of.
 	Told []string `json:"told,omitempty"`
-	// Tainted: a model of the execution has read what others than the tenant wrote.
-	Tainted bool `json:"tainted,omitempty"`
+	// Tainted: a model of the execution has read what others than the tenant wrote. Sources say what, and
+	// Reads whose words the execution has. Weighed: the history before has noted them.
+	Tainted bool     `json:"tainted,omitempty"`
+	Sources []string `json:"sources,omitempty"`
+	Reads   []string `json:"reads,omitempty"`
+	Weighed bool     `json:"weighed,omitempty"`
 }
 
 // Bytes returns how many bytes the input of a workflow has, before it is encrypted.
@@ -146,7 +150,10 @@ type MapBegun struct {
 	Parent string `json:"parent,omitempty"`
 	// Tainted: what has started the execution, or a model of an earlier attempt, has read what others than
 	// the tenant wrote.
-	Tainted bool `json:"tainted,omitempty"`
+	Tainted bool     `json:"tainted,omitempty"`
+	Sources []string `json:"sources,omitempty"`
+	// Reads are the sources of others' words that the payload, or what an earlier attempt has kept, has.
+	Reads []string `json:"reads,omitempty"`
 	// Paces: this history ends a workflow task that lasts. The worker that begins a history says so.
 	// Histories from before do not.
 	Paces bool `json:"paces,omitempty"`
@@ -225,7 +232,8 @@ type MapCall struct {
 	// Tool names the call that this is of an agent; nil for a step.
 	Tool *MapTool `json:"tool,omitempty"`
 	// Tainted: a model of the execution has read what others than the tenant wrote.
-	Tainted bool `json:"tainted,omitempty"`
+	Tainted bool     `json:"tainted,omitempty"`
+	Sources []string `json:"sources,omitempty"`
 	// Patience is how long the activity waits for the end of the call; 0 is the service's own.
 	Patience time.Duration `json:"patience,omitempty"`
 	// Later: where the call is short, a later activity may write the rows of the steps.
@@ -268,6 +276,18 @@ type MapCallEnd struct {
 	Followed bool `json:"followed,omitempty"`
 	// Unwritten: the activity has not written MapCall.Commands, so a later one does.
 	Unwritten bool `json:"unwritten,omitempty"`
+	// Weighed: Reads are the sources whose words, other than the tenant's, the end has. Histories from
+	// before calls said so do not have it.
+	Weighed bool     `json:"weighed,omitempty"`
+	Reads   []string `json:"reads,omitempty"`
+}
+
+// ReadsOf returns the sources whose words, other than the tenant's, the end of a call of the verb has.
+func (e MapCallEnd) ReadsOf(verb string) []string {
+	if e.Weighed || !hasWords(e.End.Status, e.End.Error) {
+		return e.Reads
+	}
+	return []string{verb}
 }
 
 // MapUndoing says which completed step a call undoes, and by which execution_id people find the call.
@@ -294,6 +314,8 @@ type MapModelCall struct {
 	Ends []MapToolEnd `json:"ends,omitempty"`
 	// Input is the answer to the question of the turn before; nil for none.
 	Input *stepmachine.Value `json:"input,omitempty"`
+	// Reads are the sources of others' words that the execution has by now.
+	Reads []string `json:"reads,omitempty"`
 }
 
 // MapToolEnd is how a call of an agent has ended.
@@ -310,11 +332,26 @@ type MapToolEnd struct {
 	// Tainted: it has texts of others than the tenant.
 	Kind    Kind `json:"kind,omitempty"`
 	Tainted bool `json:"tainted,omitempty"`
+	// Weighed: Sources are those whose words, other than the tenant's, the end has.
+	Weighed bool     `json:"weighed,omitempty"`
+	Sources []string `json:"sources,omitempty"`
 }
 
 // Taints reports whether who reads the end of the call reads what others than the tenant wrote.
 func (e MapToolEnd) Taints() bool {
-	return e.Tainted || e.Kind == "" && (e.Status == stepmachine.CallExecuted || e.Error != nil && hasProvidersWords(e.Error.Code))
+	return e.Tainted || len(e.Sources) > 0 || !e.Weighed && e.Kind == "" && hasWords(e.Status, e.Error)
+}
+
+// hasWords reports whether the end of a call has what a provider said.
+func hasWords(status stepmachine.CallStatus, failed *stepmachine.Error) bool {
+	return status == stepmachine.CallExecuted || failed != nil && hasProvidersWords(failed.Code)
+}
+
+// Weigh notes whose words the end of a run has. trusted: they are the tenant's own.
+func (e *MapCallEnd) Weigh(verb string, trusted bool) {
+	if e.Weighed = true; !trusted && hasWords(e.End.Status, e.End.Error) {
+		e.Reads = []string{verb}
+	}
 }
 
 // hasProvidersWords reports whether an error with the code says what a provider answered.
@@ -340,15 +377,18 @@ type MapModelTurn struct {
 	// nothing.
 	Waits stepmachine.Waiting `json:"waits,omitempty"`
 	// Tainted: the model may have read what others than the tenant wrote, in this step or an earlier one.
-	Tainted bool `json:"tainted,omitempty"`
+	Tainted bool     `json:"tainted,omitempty"`
+	Sources []string `json:"sources,omitempty"`
 }
 
 // MapStart asks for the execution of another Map.
 type MapStart struct {
 	MapWrites
 	Start stepmachine.StartMap `json:"-"`
-	// Tainted is that of MapCall.
-	Tainted bool `json:"tainted,omitempty"`
+	// Tainted and Sources are those of MapCall, and Reads those of MapModelCall.
+	Tainted bool     `json:"tainted,omitempty"`
+	Sources []string `json:"sources,omitempty"`
+	Reads   []string `json:"reads,omitempty"`
 }
 
 // MapOfMapRef names the execution that a step has started.
@@ -368,8 +408,12 @@ type MapOfMap struct {
 	End  stepmachine.CallEnd `json:"end"`
 	// Waits is what it waits for; "" where it works.
 	Waits stepmachine.Waiting `json:"waits,omitempty"`
-	// Tainted: a model of it has read what others than the tenant wrote.
-	Tainted bool `json:"tainted,omitempty"`
+	// Tainted: a model of it has read what others than the tenant wrote. Sources say what.
+	Tainted bool     `json:"tainted,omitempty"`
+	Sources []string `json:"sources,omitempty"`
+	// Weighed: Reads are the sources of others' words that its end has.
+	Weighed bool     `json:"weighed,omitempty"`
+	Reads   []string `json:"reads,omitempty"`
 }
 
 // MapEvaluation asks for the value of an expression.
@@ -466,6 +510,8 @@ type MapFinish struct {
 	State MachineState `json:"-"`
 	// Wrote: a call may have changed something.
 	Wrote bool `json:"wrote,omitempty"`
+	// Reads are the sources of others' words that the execution has, in its output and its state.
+	Reads []string `json:"reads,omitempty"`
 	// Revision is the one of the step machine that the execution ran on.
 	Revision int `json:"revision,omitempty"`
 }

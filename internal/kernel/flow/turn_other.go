@@ -40,7 +40,8 @@ type TurnOther struct {
 	// People: it waits for people to settle an outcome.
 	People bool `json:"people,omitempty"`
 	// Tainted: what the agent is told of it has texts of others than the tenant.
-	Tainted bool `json:"tainted,omitempty"`
+	Tainted bool     `json:"tainted,omitempty"`
+	Sources []string `json:"sources,omitempty"`
 	// Followed: what becomes of it is streamed. Answered is the question that the message has answered.
 	// Only a start says so.
 	Followed bool   `json:"followed,omitempty"`

@@ -12,12 +12,14 @@ import (
 	"agentruntime/internal/kernel/near"
 )
 
+// FieldTainted is true where an agent has read what others than the tenant wrote.
+const FieldTainted = sessionPrefix + "tainted"
+
 // The fields of a call besides its arguments.
 const (
 	fieldAgentID    = "agent_id"
 	fieldAgent      = agentPrefix + "id"
 	fieldCustomerID = "customer_id"
-	fieldTainted    = sessionPrefix + "tainted"
 	fieldSources    = sessionPrefix + memberSources
 	fieldSessionID  = "session.id"
 	fieldMapID      = "map_id"
@@ -211,7 +213,7 @@ func (f *field) inContext(c *Call) value {
 		return optionalText(about.SessionID)
 	case fieldKeyID:
 		return optionalText(about.KeyID)
-	case fieldTainted:
+	case FieldTainted:
 		return optionalBool(about.Tainted)
 	case fieldDryRun:
 		return optionalBool(about.DryRun)

@@ -52,7 +52,7 @@ const maxSources = 5
 // tellSources writes what has tainted the session, where the policy asks about that.
 func (e *evaluation) tellSources(b []byte, p *policy) []byte {
 	sources := e.call.Context.TaintSources
-	asks := func(f *field) bool { return f.name == fieldTainted || f.from == ofSources }
+	asks := func(f *field) bool { return f.name == FieldTainted || f.from == ofSources }
 	asked := false
 	for c := range conditions(p.conditions) {
 		asked = asked || c.about(asks)

@@ -55,7 +55,7 @@ func FieldInfos() []FieldInfo {
 		{customerPrefix + "metadata." + anyPath, SetByTenant, 0},
 		{customerPrefix + "claimed." + anyPath, SetByVisitor, 0},
 		{fieldSessionID, SetByCaller, kindString},
-		{fieldTainted, SetByService, kindAny},
+		{FieldTainted, SetByService, kindAny},
 		{fieldSources, SetByService, 0},
 		{fieldKeyID, SetByService, kindString},
 		{fieldDryRun, SetByCall, kindBool},

@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
 )
@@ -48,7 +49,7 @@ func (s *Service) head(ctx context.Context, ref flow.MapRef) (Execution, error) 
 			return Execution{}, fmt.Errorf("execution: its message: %w", err)
 		}
 		e.takeChain(caller.Chain)
-		e.Tainted, e.Metadata = caller.Tainted, caller.Metadata
+		e.Tainted, e.TaintSources, e.Metadata = caller.Tainted, caller.TaintSources, caller.Metadata
 		return e, nil
 	}
 	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.GetMapExecutionParams{TenantID: ref.TenantID, ID: ref.ID})
@@ -102,7 +103,8 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: e.DryRun,
 		Revision: stepmachine.Revision,
 	}
-	begun.Paces, begun.Hears, begun.Tainted = true, true, e.Tainted
+	begun.Paces, begun.Hears, begun.Tainted, begun.Sources = true, true, e.Tainted, e.TaintSources
+	begun.Reads = readsAtStart(e, v.Program.Definition())
 	if err := goOn(key, row, &begun); err != nil {
 		return begun, err
 	}
@@ -110,6 +112,21 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 		begun.Parent, err = s.workflowOf(ctx, e)
 	}
 	return begun, err
+}
+
+// readsAtStart returns the sources of others' words that an execution begins with. Of one from before they
+// were noted, and of an attempt that had no end of its own, any of its calls may have brought some.
+func readsAtStart(e Execution, d *mapdef.Definition) []string {
+	switch {
+	case e.Reads != nil:
+		return e.Reads
+	case e.Attempt > 1:
+		return taint.Add(nil, append([]string{taint.Event}, d.Verbs()...)...)
+	case e.Origin == actor.Map:
+		return []string{taint.Map(e.ParentID)}
+	default:
+		return nil
+	}
 }
 
 // workflowOf returns the workflow of the execution that started this one.
@@ -265,7 +282,7 @@ func (s *Service) finishParams(key *datakey.Key, e Execution, in flow.MapFinish,
 	revision := int32(in.Revision)
 	p := dbsqlc.FinishMapParams{
 		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Last()),
-		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Revision: &revision, Wrote: in.Wrote, OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
+		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Revision: &revision, Wrote: in.Wrote, Reads: append([]string{}, in.Reads...), OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
 	}
 	if f.Status == stepmachine.StatusCompleted {
 		p.Output = sealOptional(key, e.place(datakey.MapOutput), output)

@@ -248,7 +248,10 @@ type Execution struct {
 	// Tainted: what has started it, or a model of its own by then, had read what others than the tenant
 	// wrote. Chain has the messages to agents above it.
 	Tainted bool
-	Chain   agentloop.Chain
+	// TaintSources say what. Reads are the sources of others' words that its values have: of its payload
+	// until it ends; nil where that is not known.
+	TaintSources, Reads []string
+	Chain               agentloop.Chain
 	// broken is why Chain could not be read, and is empty; nil where it could.
 	broken error
 
@@ -337,7 +340,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Awaited: r.Awaited, Wrote: r.Wrote, KeepsState: r.State != nil,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 		changesOf: r.ChangesOf, changesAt: r.ChangesAt, changesPath: r.ChangesPath,
-		Tainted: r.Tainted, callerWorkflow: db.Text(r.CallerWorkflow), revision: r.Revision,
+		Tainted: r.Tainted, TaintSources: r.TaintSources, Reads: r.Reads, callerWorkflow: db.Text(r.CallerWorkflow), revision: r.Revision,
 	}
 	e.takeChain(r.Chain)
 	return e

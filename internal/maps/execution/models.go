@@ -14,13 +14,13 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/failpoint"
-	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/modelstep"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 )
 
 // Bounds of the model steps of one execution.
@@ -133,6 +133,8 @@ type ModelTurn struct {
 	Error  *stepmachine.Error `json:"-"`
 	// Tainted: a model of the execution may have read what others than the tenant wrote.
 	Tainted bool `json:"-"`
+	// Sources say what.
+	Sources []string `json:"-"`
 	// Money is what the call has cost, in millionths of a US dollar, and Took how long it has lasted.
 	Money int64         `json:"-"`
 	Took  time.Duration `json:"-"`
@@ -224,7 +226,7 @@ func (a AskedModel) turns(rows []dbsqlc.ModelCallsOfStepRow) ([]ModelTurn, error
 		if err := openRuling(key, modelPlace(e, ref, i, datakey.ModelRuling), row.Ruling, turn); err != nil {
 			return nil, fmt.Errorf("execution: ruling %d of a model: %w", i, err)
 		}
-		turn.Tainted = row.Tainted
+		turn.Tainted, turn.Sources = row.Tainted, row.TaintSources
 		if turn.Money = row.MoneyMicros; row.EndedAt != nil {
 			turn.Ended, turn.Took = true, row.EndedAt.Sub(row.BeganAt)
 		}
@@ -258,42 +260,28 @@ func (a AskedModel) Resolve(v stepmachine.Value) (json.RawMessage, error) {
 
 // BeginTurn stores what a call asks, before it is made. stored is false where the execution has
 // made as many calls of models, or has stored as much of them, as it may. A turn that was begun
-// before is not begun again. It sets Tainted of the turn, and notes it in the execution.
-func (a AskedModel) BeginTurn(ctx context.Context, number int, turn *ModelTurn) (stored bool, err error) {
+// before is not begun again. reads are the sources of others' words that the execution has by now: the
+// model may read any of them. It sets Tainted of the turn, and notes it in the execution.
+func (a AskedModel) BeginTurn(ctx context.Context, number int, turn *ModelTurn, reads []string) (stored bool, err error) {
 	e, ref := a.Execution, a.Start.Ref
+	sources, taints := taint.Add(e.TaintSources, reads...), e.Tainted || len(reads) > 0
+	for _, end := range turn.Ends {
+		sources, taints = taint.Add(sources, end.Sources...), taints || end.Taints()
+	}
 	begun, err := a.s.q.BeginModelCall(ctx, a.s.d.DB.Tenant(e.TenantID), dbsqlc.BeginModelCallParams{
 		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(number), Purpose: string(a.purpose(*turn)),
 		Asked: a.loader.key.Seal(modelPlace(e, ref, number, datakey.ModelAsked), mustJSON(turn)),
 		Now:   a.s.d.Now(), MostCalls: modelCallsMost, MostBytes: modelBytesMost,
-		Others: othersWords(a.program.Definition()), Tainted: e.Tainted || e.Origin == actor.Map || slices.ContainsFunc(turn.Ends, flow.MapToolEnd.Taints),
+		Tainted: taints, Sources: sources,
 	})
 	if err != nil {
 		return false, fmt.Errorf("execution: begin a call of a model: %w", err)
 	}
 	failpoint.Hit("model_begun", e.ID)
-	turn.Tainted = len(begun) > 0 && begun[0]
-	return len(begun) > 0, nil
-}
-
-// othersWords returns the steps whose outputs and errors may have what others than the tenant wrote: the
-// answers of providers, also those in what another Map or an event brings. Expressions take them
-// anywhere, so a model that is asked after such a step counts as having read it. The payload of a Map
-// that another Map starts may have them from the start.
-func othersWords(d *mapdef.Definition) []string {
-	ids := []string{}
-	see := func(step *mapdef.Step) {
-		switch do := step.Do.(type) {
-		case *mapdef.DoVerb, *mapdef.DoMap:
-			ids = append(ids, step.ID)
-		case *mapdef.DoWait:
-			if do.Event != nil {
-				ids = append(ids, step.ID)
-			}
-		}
+	for _, row := range begun {
+		turn.Tainted, turn.Sources = row.Tainted, row.TaintSources
 	}
-	mapdef.Walk(d.Steps, see)
-	mapdef.Walk(d.OnFailure, see)
-	return ids
+	return len(begun) > 0, nil
 }
 
 // purpose returns what a turn asks a model for.

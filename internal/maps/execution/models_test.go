@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
@@ -47,7 +46,7 @@ func TestModelCallIsStoredOnce(t *testing.T) {
 	r := newRig(t)
 	a, ref := r.asked("once")
 	for _, want := range []bool{true, false} {
-		stored, err := a.BeginTurn(t.Context(), 0, new(turnOf("canary-asked")))
+		stored, err := a.BeginTurn(t.Context(), 0, new(turnOf("canary-asked")), nil)
 		require.NoError(t, err)
 		require.Equal(t, want, stored)
 	}
@@ -81,58 +80,49 @@ func TestModelCallsOfAnExecutionAreBounded(t *testing.T) {
 		r := newRig(t)
 		a, _ := r.asked(name)
 		r.exec("UPDATE map_executions SET " + full)
-		stored, err := a.BeginTurn(t.Context(), 0, new(turnOf(strings.Repeat("x", 1000))))
+		stored, err := a.BeginTurn(t.Context(), 0, new(turnOf(strings.Repeat("x", 1000))), nil)
 		require.NoError(t, err)
 		require.False(t, stored, name)
 		require.Zero(t, r.number("SELECT count(*) FROM model_calls"))
 	}
 }
 
-// A model that may read what a provider has answered taints its execution: what came of a step before it, an
-// answer to a call of its own, or what another Map gave. A step that was skipped brings nothing.
+// A model that may read words of others than the tenant taints its execution: what the values of the
+// execution have, or an answer to a call of its own that is not trusted.
 func TestModelCallTaintsItsExecutionWhereItReadsWhatOthersWrote(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		step    stepmachine.StepStatus
-		end     stepmachine.CallStatus
-		origin  actor.Kind
+		reads   []string
+		end     flow.MapToolEnd
 		tainted bool
+		sources []string
 	}{
-		"nothing before":            {},
-		"an answer before":          {step: stepmachine.StepCompleted, tainted: true},
-		"an error before":           {step: stepmachine.StepFailed, tainted: true},
-		"a skipped step before":     {step: stepmachine.StepSkipped},
-		"an answer to its call":     {end: stepmachine.CallExecuted, tainted: true},
-		"a call that was cancelled": {end: stepmachine.CallCancelled},
-		"another Map before":        {origin: actor.Map, tainted: true},
+		"nothing before":             {},
+		"a source before":            {reads: []string{"shop:read"}, tainted: true, sources: []string{"shop:read"}},
+		"an answer to its call":      {end: flow.MapToolEnd{Status: stepmachine.CallExecuted, Weighed: true, Sources: []string{"shop:get"}}, tainted: true, sources: []string{"shop:get"}},
+		"a trusted answer":           {end: flow.MapToolEnd{Status: stepmachine.CallExecuted, Weighed: true}},
+		"an answer of before":        {end: flow.MapToolEnd{Status: stepmachine.CallExecuted}, tainted: true},
+		"a call that was cancelled":  {end: flow.MapToolEnd{Status: stepmachine.CallCancelled}},
+		"a source before and a call": {reads: []string{"event"}, end: flow.MapToolEnd{Sources: []string{"shop:get"}}, tainted: true, sources: []string{"event", "shop:get"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			a, ref := r.asked("taints")
-			r.maps.program = r.program(`{"schema_version":"1","name":"Asks","steps":[{"id":"s","type":"verb","verb":"shop:read"},{"id":"short","type":"summarize","input":"i"}]}`)
-			if c.step != "" {
-				r.written(ref, 1, 1, c.step)
-			}
-			a, err := r.Model(t.Context(), a.Execution, a.Start.Ref)
-			require.NoError(t, err)
-			if c.origin != "" {
-				a.Execution.Origin = c.origin
-			}
 			turn := turnOf("asked")
-			if c.end != "" {
-				turn.Ends = []flow.MapToolEnd{{Status: c.end}}
-			}
-			stored, err := a.BeginTurn(t.Context(), 0, &turn)
+			turn.Ends = []flow.MapToolEnd{c.end}
+			stored, err := a.BeginTurn(t.Context(), 0, &turn, c.reads)
 			require.NoError(t, err)
 			require.True(t, stored)
 			require.Equal(t, c.tainted, turn.Tainted)
 			turns, err := a.Turns(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, c.tainted, turns[0].Tainted)
+			require.ElementsMatch(t, c.sources, turns[0].Sources)
 			begun, err := r.service(machines.All(), nothing{}).Begin(t.Context(), ref)
 			require.NoError(t, err)
 			require.Equal(t, c.tainted, begun.Tainted)
+			require.ElementsMatch(t, c.sources, begun.Sources)
 		})
 	}
 }
@@ -143,7 +133,7 @@ func TestModelCallThatFailsAfterItsAnswerCountsItsTokens(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	a, _ := r.asked("fails")
-	_, err := a.BeginTurn(t.Context(), 0, new(turnOf("canary-asked")))
+	_, err := a.BeginTurn(t.Context(), 0, new(turnOf("canary-asked")), nil)
 	require.NoError(t, err)
 	turn := answered("canary-answer", 10)
 	turn.Error = stepmachine.NewError("EXPRESSION_LIMIT", "complete_when")

@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/record/audit"
 )
 
@@ -37,7 +38,7 @@ func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfM
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
-	e.Tainted = e.Tainted || in.Tainted
+	e.Tainted, e.TaintSources = e.Tainted || in.Tainted, taint.Add(e.TaintSources, in.Sources...)
 	var child Execution
 	if err = e.broken; err == nil {
 		child, err = s.startOther(ctx, e, in)
@@ -78,6 +79,18 @@ func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfM
 	}}, nil
 }
 
+// Others returns the sources of others' words that who reads the end of the execution reads.
+func (e Execution) Others() []string {
+	switch {
+	case e.Ended() && e.Reads == nil: // it has ended in an unusual way, or before sources were noted
+		return []string{taint.Map(e.ID.String())}
+	case e.Ended():
+		return taint.Add(e.Reads, e.TaintSources...)
+	default:
+		return e.TaintSources
+	}
+}
+
 func stepError(f *fault.Error) *stepmachine.Error {
 	out := stepmachine.NewError(string(f.Code), f.Message)
 	out.Retryable, out.RetryAfterMS = f.Retryable, f.RetryAfter.Milliseconds()
@@ -111,7 +124,7 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	if wrong := version.Program.CheckPayload(payload); wrong != nil {
 		refused = fault.Newf(fault.CodeInvalidArgs, "The payload does not fit the trigger_schema of the other Map: %s %s", wrong[0].Path, wrong[0].Message)
 	}
-	parent := &Parent{Execution: e, Step: start.Ref.String(), Awaited: start.Wait, Invented: start.Payload.Invented, place: pathOf(start.Ref)}
+	parent := &Parent{Execution: e, Step: start.Ref.String(), Awaited: start.Wait, Invented: start.Payload.Invented, reads: in.Reads, place: pathOf(start.Ref)}
 	if e.DryRun && start.Wait {
 		parent.changesAt = append(slices.Clone(e.changesAt), int32(in.Last()))
 	}
@@ -198,11 +211,12 @@ func (s *Service) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapO
 func (s *Service) other(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution, wait bool) (flow.MapOfMap, error) {
 	out := flow.MapOfMap{Private: flow.IsPrivate(), Child: child.ID, End: stepmachine.CallEnd{Ref: ref, Wrote: child.Wrote}}
 	end := &out.End
-	if out.Tainted = child.Tainted; out.Tainted && !e.Tainted {
-		if err := s.q.TaintMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.TaintMapParams{TenantID: e.TenantID, ID: e.ID}); err != nil {
+	out.Tainted, out.Sources, out.Weighed, out.Reads = child.Tainted, child.TaintSources, true, child.Others()
+	if out.Tainted && !e.Tainted {
+		if err := s.q.TaintMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.TaintMapParams{TenantID: e.TenantID, ID: e.ID, Sources: append([]string{}, child.TaintSources...)}); err != nil {
 			return flow.MapOfMap{}, fmt.Errorf("execution: taint: %w", err)
 		}
-		e.Tainted = true
+		e.Tainted, e.TaintSources = true, taint.Add(e.TaintSources, child.TaintSources...)
 		s.heads.Add(e) // looks follow while the other Map waits, and would write it again
 	}
 	switch {

@@ -48,6 +48,8 @@ type Parent struct {
 	// Invented lists the changes of a dry run from whose results the payload was built.
 	Invented []string
 
+	// reads are the sources of others' words that the payload may have.
+	reads []string
 	// turn is the message to an agent that starts it; nil where a step does.
 	turn *TurnStart
 	// also queues what is written with the claim of the execution with the id.

@@ -30,9 +30,10 @@ type TurnStart struct {
 	Chain agentloop.Chain
 	// SessionID is that of the conversation, Customer the customer's id; "" where there is none.
 	SessionID, Customer string
-	// Tainted: the agent has read what others than the tenant wrote.
-	Tainted  bool
-	Metadata json.RawMessage
+	// Tainted: the agent has read what others than the tenant wrote. TaintSources say what.
+	Tainted      bool
+	TaintSources []string
+	Metadata     json.RawMessage
 	// Also queues what is written with the claim of the execution with the id. A repeat does not call it.
 	Also func(b *db.Batch, executionID string)
 }
@@ -80,10 +81,11 @@ func (s *Service) StartForTurn(ctx context.Context, who actor.Actor, in TurnStar
 // does.
 func (e *Execution) calledBy(p *Parent) {
 	if t := p.turn; t != nil {
-		e.Chain, e.Tainted, e.callerWorkflow = t.Chain, t.Tainted, t.Workflow
+		e.Chain, e.Tainted, e.TaintSources, e.callerWorkflow = t.Chain, t.Tainted, t.TaintSources, t.Workflow
+		e.Reads = append([]string{}, t.TaintSources...)
 		return
 	}
-	e.Chain, e.Tainted = p.Execution.Chain, p.Execution.Tainted
+	e.Chain, e.Tainted, e.TaintSources, e.Reads = p.Execution.Chain, p.Execution.Tainted, p.Execution.TaintSources, append([]string{}, p.reads...)
 }
 
 // actor returns who starts the execution, for its audit record.
@@ -98,12 +100,13 @@ func (p *Parent) actor(who actor.Actor) actor.Actor {
 // queueParent notes what has started an execution, in the transaction of its claim.
 func (s *Service) queueParent(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
 	if t := p.turn; t != nil {
-		db.QueueExec(b, s.q.SetMapCaller, dbsqlc.SetMapCallerParams{TenantID: tenant, ID: id, Chain: mustJSON(t.Chain), Workflow: t.Workflow, Tainted: t.Tainted})
+		db.QueueExec(b, s.q.SetMapCaller, dbsqlc.SetMapCallerParams{TenantID: tenant, ID: id, Chain: mustJSON(t.Chain), Workflow: t.Workflow, Tainted: t.Tainted, Sources: append([]string{}, t.TaintSources...)})
 		return
 	}
 	db.QueueExec(b, s.q.SetMapParent, dbsqlc.SetMapParentParams{
 		TenantID: tenant, ID: id, Awaited: p.Awaited, PayloadInvented: append([]string{}, p.Invented...),
 		Chain: chainText(p.Execution.Chain), Tainted: p.Execution.Tainted,
+		Sources: append([]string{}, p.Execution.TaintSources...), Reads: append([]string{}, p.reads...),
 	})
 	s.queueInListOf(b, tenant, id, p)
 }
@@ -168,6 +171,8 @@ type TurnAnswer struct {
 	Workflow string
 	Chain    agentloop.Chain
 	Tainted  bool
+	// TaintSources say by what.
+	TaintSources []string
 	// Metadata is that of a TurnStart of the message: policies judge by its words from now on.
 	Metadata json.RawMessage
 	Data     json.RawMessage
@@ -188,7 +193,7 @@ func (s *Service) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnsw
 		is.Drives = was.Drives // the version that has started the Map does its steps
 	}
 	_, err = s.signal(ctx, by, e, Signal{Name: stepmachine.SignalInput, Data: in.Data}, func(b *db.Batch) {
-		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Chain: mustJSON(in.Chain), Tainted: in.Tainted, Metadata: in.Metadata})
+		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Chain: mustJSON(in.Chain), Tainted: in.Tainted, Sources: append([]string{}, in.TaintSources...), Metadata: in.Metadata})
 		in.Also(b, e.ExecutionID)
 	})
 	return err

@@ -296,10 +296,14 @@ func (a *App) buildAPI() error {
 	if a.cfg.Env == "development" {
 		mails.Source = 1_000_000 // all callers have one network address there
 	}
+	first, err := policy.First()
+	if err != nil {
+		return err
+	}
 	accounts, err := account.New(account.Config{
 		Signup: account.Signup(a.cfg.Signup),
 		Mails:  mails, Permissions: auth.Permissions(), Quotas: a.quotas, PublicURL: a.cfg.PublicURL, RequireVerifiedEmail: a.cfg.RequireVerifiedEmail,
-	}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens, DataKeys: dataKeys{a}})
+	}, account.Deps{DB: a.pool, Secrets: secrets, Tokens: tokens, DataKeys: dataKeys{a}, FirstPolicy: first})
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,10 @@ type Verb struct {
 	Schema      json.RawMessage // JSON Schema of the arguments
 	// Security is what a call presents.
 	Security verb.Security
+	// Trust says whose words its results are, and Taint which places of them taint all the same. Lists
+	// have neither.
+	Trust verb.Trust
+	Taint []string
 	// Connected: the call presents nothing, or the tenant's credential has what it needs.
 	Connected bool
 	// Quarantine is why calls of the verb are blocked; nil where an import did not.
@@ -86,8 +90,10 @@ type Provider struct {
 	Connected    bool
 	Shared       bool // the platform's
 	Enabled      bool // the tenant can call it: its own, or one of the platform's that it has enabled
-	CreatedAt    time.Time
-	UpdatedAt    time.Time // of the last change
+	// Trust says whose words its results are; only of a provider that was read by itself.
+	Trust     verb.Trust
+	CreatedAt time.Time
+	UpdatedAt time.Time // of the last change
 	// Circuit is that of the tenant's calls; only of a provider that was read by itself.
 	Circuit circuit.Record
 }

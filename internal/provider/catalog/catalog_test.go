@@ -247,7 +247,7 @@ func TestVerbIsReadByName(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, catalog.Verb{
 		Name: name, Domain: "orders", Description: want.Description, Risk: verb.RiskHigh, Operation: verb.Write,
-		Idempotency: verb.IdempotencyNone, SchemaHash: catalog.HashOf(want.Schema), Schema: want.Schema, Connected: true,
+		Idempotency: verb.IdempotencyNone, SchemaHash: catalog.HashOf(want.Schema), Schema: want.Schema, Connected: true, Trust: verb.External,
 		Security: verb.Security{{{Type: "bearer"}}},
 	}, v)
 	require.Equal(t, v, r.list(t, catalog.Filter{Q: "refund"}).Verbs[0])

@@ -181,8 +181,14 @@ func (c *Catalog) verb(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID, na
 	if err != nil {
 		return Verb{}, verbError(err)
 	}
+	trusted, err := c.trusted(ctx, on, tenant, name.Provider, &name.Verb)
+	if err != nil {
+		return Verb{}, err
+	}
+	said := trusted.of(name.Verb)
 	security := storedSecurity(r.Security)
 	return Verb{
+		Trust: said.trust, Taint: said.taint,
 		Name: name, Domain: r.Domain, Description: r.Description, Risk: verb.Risk(r.RiskLevel), Operation: verb.Operation(r.OperationType),
 		Idempotency: verb.Idempotency(r.Idempotency), SchemaHash: storedHash(r.SchemaHash), Schema: json.RawMessage(r.Schema),
 		Security: security, Connected: serves(keyring(r.Kind, r.Schemes), security),

@@ -45,7 +45,13 @@ func (c *Catalog) provider(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID
 	case err != nil:
 		return Provider{}, fmt.Errorf("catalog: read a provider: %w", err)
 	}
-	return providerOf(row)
+	p, err := providerOf(row)
+	if err != nil {
+		return Provider{}, err
+	}
+	said, err := c.trusted(ctx, on, tenant, slug, new(""))
+	p.Trust = said.provider
+	return p, err
 }
 
 // providerOf reads the row of one provider.

@@ -170,6 +170,9 @@ func (c *Catalog) store(ctx context.Context, tx pgx.Tx, st *storing, was known) 
 		return fmt.Errorf("catalog: store a provider: %w", err)
 	}
 	st.CreatedAt, st.UpdatedAt, st.Connected = stored.CreatedAt.UTC(), stored.UpdatedAt.UTC(), stored.Connected
+	if err := c.forgetTrust(ctx, tx, st.tenant, st.Slug, st.verbs); err != nil {
+		return err
+	}
 	if err := c.replaceVerbs(ctx, tx, st.tenant, st.Slug, st.verbs, st.asks, st.quarantine.marks); err != nil {
 		return err
 	}
@@ -266,6 +269,9 @@ func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug stri
 		}
 		if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: who.TenantID, Provider: slug}); err != nil {
 			return fmt.Errorf("catalog: count verbs: %w", err)
+		}
+		if err := c.q.ForgetTrust(ctx, tx, dbsqlc.ForgetTrustParams{TenantID: who.TenantID, Provider: slug, Every: true}); err != nil {
+			return fmt.Errorf("catalog: forget what was trusted: %w", err)
 		}
 		return audit.Append(ctx, tx, changed(who, audit.ProviderDeleted, slug))
 	})

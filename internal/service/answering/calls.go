@@ -261,7 +261,7 @@ func (a *Answerer) intercepted(ctx context.Context, at run.Progress, driver stri
 func (a *Answerer) metadata(w *work) (json.RawMessage, error) {
 	t := w.Turn
 	about := map[string]any{
-		"agent_id": t.AgentID, "tainted": w.tainted(),
+		"agent_id": t.AgentID, "tainted": w.tainted(), "taint_sources": w.sources(),
 		"agent": map[string]any{"name": w.Agent.Definition.Name, "version": t.Version, "executionMode": w.Agent.Definition.ExecutionMode},
 	}
 	if t.SessionID != "" {
@@ -322,6 +322,7 @@ func endOfRun(at run.Progress) flow.MapCallEnd {
 			out.End.Error.Type = stepmachine.TypeExpired
 		}
 	}
+	out.Weigh(r.Verb.String(), r.Trusted)
 	return out
 }
 

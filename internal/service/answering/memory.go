@@ -85,7 +85,7 @@ func (w *work) recalled() (ids []uuid.UUID) {
 
 // readUntrusted reports whether the agent has read a fact that others may have made an agent write.
 func (w *work) readUntrusted() bool {
-	return w.next.ReadsUntrusted() || slices.ContainsFunc(w.Answers, conversation.Answer.ReadsUntrusted)
+	return slices.ContainsFunc(append(slices.Clip(w.Answers), w.next), func(a conversation.Answer) bool { return len(a.UntrustedFacts()) > 0 })
 }
 
 // platform answers a call of a tool of the service. It can be repeated: a fact is written once.

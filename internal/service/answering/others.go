@@ -161,7 +161,7 @@ func (a *Answerer) askAgent(ctx context.Context, w *work, means Resolved, in flo
 	t, id := w.Turn, means.Starts.ID
 	asked, err := a.d.Conversations.Ask(ctx, t.Starter(), conversation.Call{
 		AgentID: id, Version: means.Starts.Version, Message: args.Message, Execution: t.ExecutionID, Workflow: in.Workflow, Step: stepOf(in.Answer, in.Number),
-		By: agentActor(t), Chain: w.chain(), Customer: t.Customer, CustomerName: t.CustomerName, Metadata: t.Metadata, Tainted: w.tainted(),
+		By: agentActor(t), Chain: w.chain(), Customer: t.Customer, CustomerName: t.CustomerName, Metadata: t.Metadata, Tainted: w.tainted(), TaintSources: w.sources(),
 		Also: func(b *db.Batch, executionID string) {
 			a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{AgentID: &id, ExecutionID: executionID})
 			tells.queueBegin(b)
@@ -190,7 +190,7 @@ func agentActor(t conversation.Turn) actor.Actor {
 
 // endOfAsked returns how far a message to another agent is, as the workflow of the message takes it.
 func endOfAsked(t conversation.Turn) flow.TurnOther {
-	out := flow.TurnOther{Private: flow.IsPrivate(), Other: t.ID, Tainted: t.Tainted, Done: t.State == conversation.Ended}
+	out := flow.TurnOther{Private: flow.IsPrivate(), Other: t.ID, Tainted: t.Tainted, Sources: t.TaintSources, Done: t.State == conversation.Ended}
 	if !out.Done {
 		if out.Rests = t.State == conversation.Waiting; out.Rests && t.Status != conversation.StatusRunning {
 			out.ApprovalID, out.People = t.ApprovalID, true
@@ -239,7 +239,7 @@ func (a *Answerer) startMap(ctx context.Context, w *work, means Resolved, in flo
 	}
 	start := execution.TurnStart{
 		MapID: id, Version: means.Starts.Version, Payload: means.Args, Message: t.ExecutionID, Workflow: in.Workflow, AgentID: t.AgentID,
-		Step: stepOf(in.Answer, in.Number), Chain: w.chain(), SessionID: t.SessionID, Tainted: w.tainted(), Metadata: metadata,
+		Step: stepOf(in.Answer, in.Number), Chain: w.chain(), SessionID: t.SessionID, Tainted: w.tainted(), TaintSources: w.sources(), Metadata: metadata,
 		Also: func(b *db.Batch, executionID string) {
 			a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{MapID: &id, ExecutionID: executionID})
 			tells.queueBegin(b)
@@ -262,7 +262,7 @@ func mapMetadata(t conversation.Turn) (json.RawMessage, error) {
 
 // endOfMap returns how far a Map is, as the workflow of the message takes it.
 func endOfMap(e execution.Execution) flow.TurnOther {
-	out := flow.TurnOther{Private: flow.IsPrivate(), Other: e.ID, Tainted: true, Done: e.Ended()}
+	out := flow.TurnOther{Private: flow.IsPrivate(), Other: e.ID, Tainted: e.Tainted, Sources: e.Others(), Done: e.Ended()}
 	if w := e.Waits(); w != nil && !out.Done {
 		out.Rests = w.For != stepmachine.WaitsTimer
 		out.ApprovalID, out.People = approvalOf(e), w.For == stepmachine.WaitsResolve

@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/language"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/tenant/budget"
 )
 
@@ -124,7 +125,7 @@ func (w *work) ending(status conversation.Status, stop agentloop.Stop) conversat
 	written, wished := language.Says(w.Turn.Message, w.Turn.Language)
 	return conversation.Reply{
 		Language: written, Wished: wished, State: conversation.Ended, Status: status, Stop: stop, Actions: w.in.Actions, ApprovalID: w.in.ApprovalID, Governance: w.governance(),
-		Tainted: w.tainted(), Progress: w.progress(),
+		Tainted: w.tainted(), Sources: w.sources(), Progress: w.progress(),
 	}
 }
 
@@ -190,6 +191,16 @@ func (w *work) tainted() (yes bool) {
 	yes = w.Turn.Tainted || w.readUntrusted()
 	w.ends(func(end flow.MapToolEnd) { yes = yes || end.Taints() })
 	return yes
+}
+
+// sources says what.
+func (w *work) sources() []string {
+	list := taint.Add([]string{}, w.Turn.TaintSources...)
+	for _, answer := range append(slices.Clip(w.Answers), w.next) {
+		list = taint.Add(list, answer.UntrustedFacts()...)
+	}
+	w.ends(func(end flow.MapToolEnd) { list = taint.Add(list, end.Sources...) })
+	return list
 }
 
 // refused ends a message for which no budget has room. Before the first answer it fails.

@@ -3,10 +3,12 @@ package answering
 import (
 	"context"
 
+	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/modelstep"
+	"agentruntime/internal/kernel/taint"
 )
 
 // afterTakeOver notes what came of the calls that were under way when a person took over. A message
@@ -23,7 +25,7 @@ func (a *Answerer) afterTakeOver(ctx context.Context, w *work, in flow.TurnEnd) 
 		}
 	}
 	var notes []model.Message
-	taints := false
+	taints, sources := false, []string{}
 	for _, late := range unheard {
 		if late.Answer < 0 || late.Answer >= len(w.Answers) || late.Number >= len(w.Answers[late.Answer].Response.Calls) {
 			continue
@@ -36,10 +38,10 @@ func (a *Answerer) afterTakeOver(ctx context.Context, w *work, in flow.TurnEnd) 
 		if err != nil {
 			return err
 		}
-		taints = taints || late.Taints()
+		taints, sources = taints || late.Taints(), taint.Add(sources, late.Sources...)
 		notes = append(notes, noteOf(call.Name, ended))
 	}
-	return a.d.Conversations.AfterTakeOver(ctx, w.Work, w.in.Actions, taints, notes)
+	return a.d.Conversations.AfterTakeOver(ctx, w.Work, w.in.Actions, conversation.Taint{Yes: taints, Sources: sources}, notes)
 }
 
 // noteOf tells the model how a call has ended that was under way when a person took over.

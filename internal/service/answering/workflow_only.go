@@ -126,7 +126,7 @@ func (a *Answerer) answerMap(ctx context.Context, w *work, means Resolved, in fl
 			return startedOther{}, err
 		}
 		err = a.d.Maps.AnswerForTurn(ctx, agentActor(t), execution.TurnAnswer{
-			ID: call.Execution, Workflow: in.Workflow, Chain: w.chain(), Tainted: w.tainted(), Metadata: metadata, Data: data,
+			ID: call.Execution, Workflow: in.Workflow, Chain: w.chain(), Tainted: w.tainted(), TaintSources: w.sources(), Metadata: metadata, Data: data,
 			Also: func(b *db.Batch, executionID string) {
 				a.d.Conversations.QueueRun(b, t, in.Answer, in.Number, conversation.Run{MapID: &means.Starts.ID, ExecutionID: executionID})
 				tells.queueBegin(b)

@@ -16,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/vault"
@@ -110,6 +111,14 @@ func (t *target) Judge(ctx context.Context, args json.RawMessage, about governan
 		return governance.Verdict{}, context.Cause(ctx)
 	}
 	return v, nil
+}
+
+// Trusts implements run.Target. Nobody knows what is where in an error.
+func (t *target) Trusts(result json.RawMessage, executed bool) bool {
+	if executed {
+		return t.meta.Trusted && !taint.Contains(result, t.meta.Taint)
+	}
+	return t.meta.Trusted && len(t.meta.Taint) == 0
 }
 
 // Quarantined implements run.Target.

@@ -47,7 +47,7 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 		if err != nil || failed != nil {
 			return failedTurn(in.Ref, failed), err
 		}
-		stored, err := asked.BeginTurn(ctx, in.Turn, &turn)
+		stored, err := asked.BeginTurn(ctx, in.Turn, &turn, in.Reads)
 		if err != nil {
 			return flow.MapModelTurn{}, err
 		}
@@ -75,7 +75,7 @@ func (s *Stepper) AskModel(ctx context.Context, in flow.MapModelCall) (flow.MapM
 		}
 	}
 	out, err := s.after(ctx, asked, by, turns, goesOn)
-	out.Tainted = turns[in.Turn].Tainted
+	out.Tainted, out.Sources = turns[in.Turn].Tainted, turns[in.Turn].Sources
 	return out, err
 }
 

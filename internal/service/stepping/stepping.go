@@ -23,6 +23,7 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/provider/catalog"
@@ -93,7 +94,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	call, path, agent, how := in.Call, in.Call.Ref.Path, agentOf(e), making{tainted: in.Tainted, byModel: in.Tool != nil}
+	call, path, agent, how := in.Call, in.Call.Ref.Path, agentOf(e), making{tainted: in.Tainted, sources: in.Sources, byModel: in.Tool != nil}
 	if call.Ref.Iteration != "" {
 		path += "@" + call.Ref.Iteration
 	}
@@ -166,6 +167,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	case in.Tool != nil:
 		err = s.keepChange(ctx, e, execution.CallChange{Ref: call.Ref, Tool: *in.Tool, Call: call, Path: path, Agent: agent, Run: end.Run})
 	default:
+		end.Reads = []string{call.Verb} // what a read-back has read may stand there
 		end.End.Result, err = s.instead(ctx, e, call, end.Run)
 	}
 	return end, err
@@ -222,6 +224,7 @@ type making struct {
 	change string
 	// tainted: a model of the execution has read what others than the tenant wrote.
 	tainted bool
+	sources []string
 	// byModel: a model has asked for the call. by is the stored agent whose model it is; nil for none.
 	byModel bool
 	by      *execution.StepAgent
@@ -234,6 +237,9 @@ func aboutCall(e execution.Execution, step, credential string, how making) (json
 	// Before a model has read anything, the steps of a trigger have no session that could be tainted.
 	if len(e.Chain.Turns) > 0 || how.byModel || tainted {
 		about["tainted"] = tainted
+	}
+	if sources := taint.Add(e.TaintSources, how.sources...); tainted && len(sources) > 0 {
+		about["taint_sources"] = sources
 	}
 	if by := how.by; by != nil && by.Name != "" {
 		agent := map[string]any{"name": by.Name, "version": by.Version}
@@ -391,6 +397,7 @@ func (s *Stepper) end(ref stepmachine.Ref, at run.Progress) flow.MapCallEnd {
 		}
 		end.Error.Retryable = f.Retryable && (f.Code != fault.CodeProviderRejected || r.State == run.StateRefused)
 	}
+	out.Weigh(r.Verb.String(), r.Trusted)
 	return out
 }
 

@@ -6,6 +6,7 @@ package account
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -95,7 +96,9 @@ type Deps struct {
 	Tokens  Tokens
 	// DataKeys seal the identity secrets of API keys. Without them no key can verify identities.
 	DataKeys DataKeys
-	Now      func() time.Time
+	// FirstPolicy is the policy that a new tenant begins with, as internal/action/policy stores it.
+	FirstPolicy json.RawMessage
+	Now         func() time.Time
 }
 
 // DataKeys finds the data key of a tenant.
@@ -116,8 +119,8 @@ type Service struct {
 
 // New checks configuration and collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Secrets == nil || d.Tokens == nil {
-		return nil, errors.New("account: database, secrets and tokens are required")
+	if d.DB == nil || d.Secrets == nil || d.Tokens == nil || d.FirstPolicy == nil {
+		return nil, errors.New("account: database, secrets, tokens and the first policy are required")
 	}
 	if len(cfg.Permissions) == 0 {
 		return nil, errors.New("account: the permissions of API keys are required")

@@ -78,7 +78,7 @@ func newHouse(t *testing.T) *house {
 	})
 	require.NoError(t, err)
 	h.Service, err = New(Config{Signup: SignupOpen, Permissions: auth.Permissions(), PublicURL: "https://runtime.example.com"},
-		Deps{DB: h.db.Pool, Secrets: secrets, Tokens: h.tokens, Now: h.clock})
+		Deps{FirstPolicy: []byte(`{"name":"First","description":"","action":"block"}`), DB: h.db.Pool, Secrets: secrets, Tokens: h.tokens, Now: h.clock})
 	require.NoError(t, err)
 	h.passwords = h.work
 	h.delays.pause = func(_ context.Context, d time.Duration) error { h.delayed.Store(int64(d)); return nil }

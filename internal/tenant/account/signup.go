@@ -104,6 +104,7 @@ func (s *Service) ownerOf(ctx context.Context, who actor.Actor, in SignupInput, 
 	}
 	return dbsqlc.SignUpParams{
 		UserID: newID(), TenantID: newID(), Email: email, PasswordHash: hash, Name: in.Name, Now: s.now(), TenantName: tenant,
+		PolicyID: newID(), Policy: s.d.FirstPolicy, PolicyRecordID: newID(),
 		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 	}, nil
 }

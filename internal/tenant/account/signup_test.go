@@ -64,9 +64,13 @@ func TestSecondSignUpWritesAsManyRowsAsTheFirst(t *testing.T) {
 	h.signUp(t, "ada@example.com", password)
 	h.signUp(t, "ada@example.com", password)
 	h.signUp(t, "bob@example.com", password)
-	for _, table := range []string{"users", "tenants", "audit_records"} {
-		require.Equal(t, []string{"(0,1)", "(0,3)"}, one[[]string](t, h, "select array_agg(ctid::text order by ctid) from "+table), table)
+	places := func(table string) []string {
+		return one[[]string](t, h, "select array_agg(ctid::text order by ctid) from "+table)
 	}
+	for _, table := range []string{"users", "tenants", "policies", "policy_versions", "policy_sets"} {
+		require.Equal(t, []string{"(0,1)", "(0,3)"}, places(table), table)
+	}
+	require.Equal(t, []string{"(0,1)", "(0,2)", "(0,5)", "(0,6)"}, places("audit_records"), "of the tenant and of its first policy")
 }
 
 // Where the door is closed, nothing is looked up, so the refusal tells nothing of an address.

@@ -39,7 +39,7 @@ func newHouse(t *testing.T) *house {
 	h.tokens = newTokens(t, h.clock, seed(1))
 	var err error
 	h.accounts, err = account.New(account.Config{Signup: account.SignupOpen, Permissions: auth.Permissions()},
-		account.Deps{DB: h.Pool, Secrets: h.secrets, Tokens: h.tokens, Now: h.clock.now})
+		account.Deps{FirstPolicy: []byte(`{"name":"First","description":"","action":"block"}`), DB: h.Pool, Secrets: h.secrets, Tokens: h.tokens, Now: h.clock.now})
 	require.NoError(t, err)
 	h.auth, err = auth.NewAuthenticator(auth.Deps{DB: h.Pool, Secrets: h.secrets, Tokens: h.tokens, Now: h.clock.now})
 	require.NoError(t, err)

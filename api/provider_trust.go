@@ -1,0 +1,97 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"agentruntime/api/wire"
+	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/taint"
+	"agentruntime/internal/kernel/verb"
+)
+
+// trustOf reads whose words results are; nil where nothing is said.
+func trustOf(v *wire.Validation, text *string) *verb.Trust {
+	if text == nil {
+		return nil
+	}
+	trust := verb.Trust(*text)
+	if trust != verb.Own && trust != verb.External {
+		v.Add("/trust", "enum", "trust is own or external.")
+	}
+	return &trust
+}
+
+// trustProvider says whose words the results of a provider are. It is a change of its own: an import
+// ends the trust of what it changes.
+func (s *Server) trustProvider(ctx context.Context, c *wire.Call, b providerPatch) (wire.Reply, error) {
+	var v wire.Validation
+	trust := trustOf(&v, b.Trust)
+	if b.others() {
+		v.Add("/trust", "alone", "Change trust in a call of its own: another address or other verbs end it.")
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	p, err := s.deps.Providers.Trust(ctx, c.Actor, c.Param("slug"), *trust, wire.Expect(c, providerTag))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	view, err := s.viewImported(ctx, c, p)
+	rep := wire.OK(view)
+	rep.Header = http.Header{"Etag": {providerTag(p)}}
+	return rep, err
+}
+
+// trustVerb says whose words the results of a verb are, and which places taint all the same.
+func (s *Server) trustVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	var b struct {
+		Trust *string   `json:"trust"`
+		Taint *[]string `json:"taint"`
+	}
+	if err := c.Decode(&b); err != nil {
+		return wire.Reply{}, err
+	}
+	var v wire.Validation
+	trust := trustOf(&v, b.Trust)
+	var places []string
+	if b.Taint != nil {
+		if places = append([]string{}, *b.Taint...); len(places) > taint.MaxPlaces {
+			v.Add("/taint", "maxItems", fmt.Sprintf("taint has at most %d places.", taint.MaxPlaces))
+		}
+		for i, place := range places[:min(len(places), taint.MaxPlaces)] {
+			if err := taint.CheckPlace(place); err != nil {
+				v.Add(fmt.Sprintf("/taint/%d", i), "pointer", "A place "+err.Error()+".")
+			}
+		}
+	}
+	if trust == nil && places == nil {
+		v.Add("", "minProperties", "Say trust, taint or both.")
+	}
+	if err := v.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	name, err := verbOfPath(c)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	changed, err := s.deps.Catalog.TrustVerb(ctx, c.Actor, name, trust, places)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(viewVerb(changed)), nil
+}
+
+// verbOfPath returns the verb that the path names.
+func verbOfPath(c *wire.Call) (verb.Name, error) {
+	name, err := verb.Parse(c.Param("slug") + ":" + c.Param("name"))
+	switch {
+	case err == nil:
+		return name, nil
+	case !verb.ValidSlug(c.Param("slug")):
+		return name, fault.New(fault.CodeProviderNotFound, "")
+	default:
+		return name, fault.New(fault.CodeVerbNotFound, "")
+	}
+}

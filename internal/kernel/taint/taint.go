@@ -1,0 +1,128 @@
+// Package taint knows which results have words of others than the tenant, and names the sources of a
+// session's taint. Agents, Maps, runs and the catalog use it. It never decides about a call.
+package taint
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Sources besides the names of verbs.
+const (
+	// Event is an event that an execution has waited for.
+	Event = "event"
+)
+
+// Fact names a fact of a customer, Map an execution of a Map, and Agent one that was asked.
+func Fact(id string) string  { return "fact:" + id }
+func Map(id string) string   { return "map:" + id }
+func Agent(id string) string { return "agent:" + id }
+
+// Most is how many sources are named of one session or execution.
+const Most = 20
+
+// Add returns the sources with others, each once, as long as there is room. It does not change list.
+func Add(list []string, others ...string) []string {
+	list = slices.Clip(list)
+	for _, other := range others {
+		if len(list) < Most && other != "" && !slices.Contains(list, other) {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// Limits of the places of one verb.
+const (
+	MaxPlaces = 32
+	maxPlace  = 200 // bytes
+)
+
+// ErrPlace is why a text names no place.
+var ErrPlace = errors.New("is a JSON pointer like /customer/note, with * for each element of an array or member of an object, at most 200 bytes")
+
+// CheckPlace returns what is wrong with the name of a place in a result.
+func CheckPlace(place string) error {
+	if place == "" || place[0] != '/' || len(place) > maxPlace || strings.ContainsRune(place, 0) {
+		return ErrPlace
+	}
+	for i, letter := range place {
+		if rest := place[i+1:]; letter == '~' && !strings.HasPrefix(rest, "0") && !strings.HasPrefix(rest, "1") {
+			return ErrPlace
+		}
+	}
+	return nil
+}
+
+// Contains reports whether any of the places has content in a result: anything but null, "", spaces, []
+// and {}. It does so too where the result cannot be read.
+func Contains(result json.RawMessage, places []string) bool {
+	if len(places) == 0 {
+		return false
+	}
+	var value any
+	if json.Unmarshal(result, &value) != nil {
+		return true
+	}
+	return slices.ContainsFunc(places, func(place string) bool { return within(value, strings.Split(place, "/")[1:]) })
+}
+
+// unescape reads a member's name of a JSON pointer.
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+func within(value any, path []string) bool {
+	if len(path) == 0 {
+		return hasContent(value)
+	}
+	in := func(v any) bool { return within(v, path[1:]) }
+	switch v := value.(type) {
+	case []any:
+		if path[0] == "*" {
+			return slices.ContainsFunc(v, in)
+		}
+		i, err := strconv.Atoi(path[0])
+		return err == nil && i >= 0 && i < len(v) && in(v[i])
+	case map[string]any:
+		if path[0] == "*" {
+			for _, member := range v {
+				if in(member) {
+					return true
+				}
+			}
+			return false
+		}
+		// Providers write names in another case now and then: that is the place as well.
+		for name, member := range v {
+			if strings.EqualFold(name, unescape.Replace(path[0])) && in(member) {
+				return true
+			}
+		}
+		return false
+	default:
+		// What is no container has no such place. A text where the schema has an object is another's word.
+		return hasContent(value)
+	}
+}
+
+func hasContent(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return false
+	case string:
+		return strings.TrimSpace(v) != ""
+	case []any:
+		return slices.ContainsFunc(v, hasContent)
+	case map[string]any:
+		for _, member := range v {
+			if hasContent(member) {
+				return true
+			}
+		}
+		return false
+	default:
+		return true
+	}
+}

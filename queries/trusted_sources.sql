@@ -1,0 +1,33 @@
+-- name: TrustOf :many
+-- What is said of a provider and of one of its verbs (of all of them where none is named), and whether it
+-- still counts.
+SELECT t.name, t.trust, t.taint, t.inherited, trust_counts(t.tenant_id, t.provider, t.name, t.base_url, t.schema_hash, t.plan_hash)::boolean AS counts
+  FROM trusted_sources t
+ WHERE t.tenant_id = @tenant_id AND t.provider = @provider AND (sqlc.narg('name')::text IS NULL OR t.name = sqlc.narg('name'));
+
+-- name: TrustProvider :exec
+-- The provider with all its verbs, as they are now. Verbs of which it was said that they are external
+-- stay so, and places stay as they are.
+INSERT INTO trusted_sources AS t (tenant_id, provider, name, trust, taint, inherited, base_url, schema_hash, plan_hash)
+SELECT @tenant_id::uuid, @provider::text, f.name, 'own', '[]', f.name <> '', f.base_url, f.schema_hash, f.plan_hash
+  FROM forms_to_trust(@tenant_id::uuid, @provider::text) f
+ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = 'own', base_url = excluded.base_url, schema_hash = excluded.schema_hash, plan_hash = excluded.plan_hash
+ WHERE t.inherited OR t.trust = 'own' OR t.name = '';
+
+-- name: DistrustProvider :exec
+-- Its verbs are trusted no longer, those of which it was said by themselves too. Their places stay.
+UPDATE trusted_sources SET trust = 'external', inherited = (name <> '') WHERE tenant_id = @tenant_id AND provider = @provider;
+
+-- name: TrustVerb :execrows
+INSERT INTO trusted_sources AS t (tenant_id, provider, name, trust, taint, inherited, base_url, schema_hash, plan_hash)
+SELECT @tenant_id::uuid, @provider::text, f.name, @trust::text, @taint::json, @inherited::boolean, f.base_url, f.schema_hash, f.plan_hash
+  FROM forms_to_trust(@tenant_id::uuid, @provider::text) f WHERE f.name = @name::text
+ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = excluded.trust, taint = excluded.taint, inherited = excluded.inherited,
+    base_url = excluded.base_url, schema_hash = excluded.schema_hash, plan_hash = excluded.plan_hash;
+
+-- name: ForgetTrust :exec
+-- Nothing is trusted of a provider that is deleted, nor of verbs that have other answers now.
+DELETE FROM trusted_sources WHERE tenant_id = @tenant_id AND provider = @provider AND (@every::boolean OR name = ANY (@names::text[]));
+
+-- name: AnswersOfProvider :many
+SELECT name, answer FROM verb_answers WHERE tenant_id = @tenant_id AND provider = @provider;
