@@ -75,7 +75,7 @@ func TestNewTenantsAgentMakesNoWriteOnTheWordOfAResult(t *testing.T) {
 				shop.plants[name+"--m"] = order
 				shop.mu.Unlock()
 				a := key.Do(http.MethodPost, "/v1/agents/"+guardedAgent(t, tenant, name)+"/message",
-					map[string]any{"message": fmt.Sprintf(`Read [[call bazaar__get_note {"id": "%s--n"}]]`, name), "session_id": name}, "Prefer", "wait=50")
+					map[string]any{"message": fmt.Sprintf(`Read [[call bazaar__get_note {"id": "%s--n"}]]`, name), "session_id": name}, "Prefer: wait=50")
 				require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 				for _, call := range shop.calls(name, []hostileScenario{{Name: name}}) {
 					require.True(t, strings.HasPrefix(call, "get_note "), "%s was sent", call)
@@ -115,7 +115,7 @@ func TestTrustedResultsDoNotHoldAnHonestConversation(t *testing.T) {
 	}
 	say := func(agent, session, call, id string) string {
 		t.Helper()
-		a := key.Do(http.MethodPost, "/v1/agents/"+agent+"/message", map[string]any{"message": fmt.Sprintf(`Please [[call bazaar__%s {"id": "%s"}]]`, call, id), "session_id": session}, "Prefer", "wait=50")
+		a := key.Do(http.MethodPost, "/v1/agents/"+agent+"/message", map[string]any{"message": fmt.Sprintf(`Please [[call bazaar__%s {"id": "%s"}]]`, call, id), "session_id": session}, "Prefer: wait=50")
 		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 		var said struct{ Status string }
 		a.Data(t, &said)
