@@ -50,7 +50,7 @@ func (s *Server) trustVerb(ctx context.Context, c *wire.Call) (wire.Reply, error
 		Trust *string   `json:"trust"`
 		Taint *[]string `json:"taint"`
 	}
-	if err := c.Decode(&b); err != nil {
+	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
