@@ -9,7 +9,7 @@ import (
 	"agentruntime/internal/kernel/share"
 )
 
-// Bounds of calls that wait for what they have begun, or look at. Each holds a connection, a goroutine
+// Bounds of calls that wait for what they have begun, or look at. Each has a connection, a goroutine
 // and its place among those who are told. Behind a proxy all callers come from one address, so no bound
 // of an address stops one tenant from having all connections wait.
 const (

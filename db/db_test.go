@@ -106,6 +106,8 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"request_counters.sweep_lock":      "the job that deletes those of days that are over",
 		"request_counters.sweep_select":    "the job that deletes those of days that are over",
 		"run_erasures.seal_select":         "the job that erases results reads which tenants have old ones",
+		"run_files.sweep_delete":           "the job that deletes files that no result names",
+		"run_files.sweep_select":           "the job that deletes files that no result names",
 		"runs.runs_sweep":                  "the sweeper reads the unfinished ones of all tenants",
 		"map_executions.sweep_select":      "jobs start those whose start was lost, and erase what is old",
 		"map_change_sets.sweep_select":     "a job starts the workflows that apply them, where the start was lost",

@@ -67,7 +67,7 @@ SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id
 -- name: EventsWritten :many
 -- Those of the names under which the tenant has an event.
 SELECT n.name::text AS name FROM unnest(@source_ids::text[]) AS n (name)
- WHERE EXISTS (SELECT FROM events e WHERE e.tenant_id = @tenant_id AND e.source_id = n.name);
+  CROSS JOIN LATERAL (SELECT FROM events e WHERE e.tenant_id = @tenant_id AND e.source_id = n.name LIMIT 1) AS has;
 
 -- name: GetEvent :one
 SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id AND id = @id;

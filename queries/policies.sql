@@ -23,7 +23,7 @@ VALUES (@id, @tenant_id, 1, @name, @description, @enabled, @mode, @priority, @ac
 -- name: InsertPolicyVersion :exec
 -- The version counts in the bytes of its policy.
 WITH counted AS (
-    UPDATE policies SET bytes = bytes + octet_length(@policy::text) WHERE tenant_id = @tenant_id AND id = @policy_id
+    UPDATE policies SET bytes = bytes + octet_length((@policy::json)::text) WHERE tenant_id = @tenant_id AND id = @policy_id
 )
 INSERT INTO policy_versions (tenant_id, policy_id, version, change, policy, changed_by, changed_at)
 VALUES (@tenant_id, @policy_id, @version, @change, @policy::json, @changed_by, @changed_at);

@@ -304,7 +304,7 @@ func (q *Queries) EventsBefore(ctx context.Context, db DBTX, arg EventsBeforePar
 
 const EventsWritten = `-- name: EventsWritten :many
 SELECT n.name::text AS name FROM unnest($1::text[]) AS n (name)
- WHERE EXISTS (SELECT FROM events e WHERE e.tenant_id = $2 AND e.source_id = n.name)
+  CROSS JOIN LATERAL (SELECT FROM events e WHERE e.tenant_id = $2 AND e.source_id = n.name LIMIT 1) AS has
 `
 
 type EventsWrittenParams struct {

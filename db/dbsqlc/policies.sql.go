@@ -262,7 +262,7 @@ func (q *Queries) InsertPolicy(ctx context.Context, db DBTX, arg InsertPolicyPar
 
 const InsertPolicyVersion = `-- name: InsertPolicyVersion :exec
 WITH counted AS (
-    UPDATE policies SET bytes = bytes + octet_length($5::text) WHERE tenant_id = $1 AND id = $2
+    UPDATE policies SET bytes = bytes + octet_length(($5::json)::text) WHERE tenant_id = $1 AND id = $2
 )
 INSERT INTO policy_versions (tenant_id, policy_id, version, change, policy, changed_by, changed_at)
 VALUES ($1, $2, $3, $4, $5::json, $6, $7)

@@ -45,8 +45,7 @@ type endpoint struct {
 	permission string
 	// path and body make a call that does nothing, and admitted is the answer of the
 	// endpoint itself to it, once the credential is past.
-	path, body string
-	admitted   string
+	path, body, admitted string
 }
 
 const (

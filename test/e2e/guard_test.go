@@ -98,7 +98,7 @@ func TestNewTenantsAgentMakesNoWriteOnTheWordOfAResult(t *testing.T) {
 	}
 }
 
-// Results of a trusted provider hold nothing: an honest conversation of three writes goes through. A
+// Results of a trusted provider stop nothing: an honest conversation of three writes goes through. A
 // place that strangers write brings the guard back, and so does another address of the provider.
 func TestTrustedResultsDoNotHoldAnHonestConversation(t *testing.T) {
 	t.Parallel()

@@ -21,8 +21,8 @@ type File struct {
 	Name            string    `json:"name"`
 }
 
-// File returns the file that the result of an execution names. Whoever may read the execution may read
-// it. The error is RESULT_EXPIRED where the result is no longer kept, FILE_NOT_FOUND where it names no such
+// File returns the file that the result of an execution names. A caller that may read the execution
+// may read it. The error is RESULT_EXPIRED where the result is no longer kept, FILE_NOT_FOUND where it names no such
 // file, and as for Get.
 func (s *Service) File(ctx context.Context, who actor.Actor, executionID, fileID string) (File, error) {
 	r, err := s.Get(ctx, who, executionID)

@@ -36,7 +36,7 @@ func (r *rig) mapExecution(name, parent string) {
 func (r *rig) asks(parent, step, verb, args string, with run.Unsettled) (run.Progress, error) {
 	req := run.Request{
 		Verb: "shop:" + verb, Args: json.RawMessage(args), Metadata: json.RawMessage(`{}`), StepKey: run.StepKey(parent, step, 0, 0), Unsettled: with,
-		Origin: run.Origin{Kind: actor.Agent, ParentID: &parent, Step: &step, WorkflowID: parentWorkflow},
+		Origin: run.Origin{Kind: actor.Agent, ParentID: &parent, Step: &step, WorkflowID: parentWorkflow, Driver: flow.DriverMessage},
 	}
 	return r.Step(r.t.Context(), r.caller(), req, func(*db.Batch, string) {})
 }

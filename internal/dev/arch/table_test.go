@@ -59,7 +59,7 @@ func layers() []layer {
 		{record, slices.Concat([]string{kernel, record, probes}, store)},
 		{service, slices.Concat([]string{kernel, record, edge, probes}, domains, store)},
 		{edge, []string{kernel}},
-		{"internal/process/config", []string{kernel}},
+		{"internal/process/config", []string{kernel, "db"}},
 		{process, slices.Concat([]string{kernel, record, service, edge, process, "activities", "api", "worker"}, domains, store)},
 
 		// Parts that must stay free of the service, so that the service can be linked without them.
@@ -69,6 +69,7 @@ func layers() []layer {
 		// It is compiled before everything, and in seconds.
 		{"internal/dev/progress", nil},
 		{"internal/dev/toolrules", []string{kernel}},
+		{"internal/dev/strictmodel", []string{"internal/dev/toolrules", kernel}},
 		{"internal/dev/nextmachine", []string{kernel}},
 		// The benchmark fills catalogs below the API; it gets the servers from the command.
 		{"internal/dev/bench", []string{"internal/kernel/actor", "internal/kernel/verb", "internal/provider/catalog", "internal/record/event", "internal/record/quota", "db"}},

@@ -191,7 +191,7 @@ func TestUIAnswers(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(ui.Stop)
 	for path, want := range map[string]string{
-		"/":                               "<html",
+		"/":                               `{"label":"AgentRuntimeKind"}`,
 		"/api/v1/namespaces/default":      `"workflowExecutionRetentionTtl": "259200s"`,
 		"/namespaces/default/workflows":   "<html",
 		"/api/v1/namespaces/default/none": "Not Found",

@@ -65,7 +65,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, stream func(del
 	refuse := func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 		resp, err := next(req)
 		if err == nil {
-			err = chat.Refuse(resp, optional)
+			err = chat.Refuse(resp.StatusCode, resp.Header.Get, resp.Body, optional)
 		}
 		return resp, err
 	}

@@ -218,7 +218,7 @@ func TestMatchers(t *testing.T) {
 		{"verb", "*:*:*", false},
 		{"verb", "*:c*:x", false},
 		{"provider", "stripe", true},
-		{"provider", "Stripe", false},
+		{"provider", "Stripe", true},
 		{"provider", "strip", false},
 		{"risk_level", "low", true},
 		{"risk_level", "LOW", true},

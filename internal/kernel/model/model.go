@@ -147,7 +147,6 @@ type Usage struct {
 	Estimate bool `json:"estimated,omitempty"`
 }
 
-
 // Estimated returns the usage with estimates for what a server has not reported. wrote is how many bytes
 // the model has written.
 func (u Usage) Estimated(req Request, wrote int) Usage {

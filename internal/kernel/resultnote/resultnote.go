@@ -5,7 +5,6 @@ package resultnote
 
 import (
 	"encoding/json"
-	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -105,7 +104,7 @@ func Keepable(name string) bool {
 // Headers returns the headers of an answer that are kept, by their canonical names: the usual ones
 // first, then the declared ones. Values of one name are joined by a comma. A header for which there
 // is no room is left out. clean takes the credential out of a value.
-func Headers(h http.Header, declared []string, clean func([]byte) []byte) map[string]string {
+func Headers(h map[string][]string, declared []string, clean func([]byte) []byte) map[string]string {
 	kept, room := map[string]string{}, MaxHeaders
 	for _, name := range append(always(), declared...) {
 		name = textproto.CanonicalMIMEHeaderKey(name)

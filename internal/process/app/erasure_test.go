@@ -21,6 +21,8 @@ var erased = map[string]string{
 	"events":                 "type <> 'customer.erased'",
 	"webhook_deliveries":     "true",
 	"webhook_attempts":       "true",
+	"run_files":              "true",
+	"run_file_parts":         "true",
 	"map_executions":         "payload <> '' OR output IS NOT NULL OR error IS NOT NULL OR state IS NOT NULL OR metadata::text LIKE '%canary%' OR customer IS NOT NULL",
 	"map_steps":              "true",
 	"map_values":             "true",
@@ -102,6 +104,7 @@ var impersonal = map[string]string{
 	"platform_verbs":       "of an API",
 	"platform_verb_counts": "of an API",
 	"heartbeats":           "of no tenant",
+	"trusted_sources":      "of an API",
 
 	"verb_answers":          "of an API",
 	"platform_verb_answers": "of an API",

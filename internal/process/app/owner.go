@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"agentruntime/db"
+	"agentruntime/internal/action/policy"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/tenant/account"
@@ -27,7 +28,11 @@ func CreateOwner(ctx context.Context, cfg config.Config, in account.OwnerInput) 
 	if err != nil {
 		return account.Owner{}, err
 	}
-	accounts, err := account.New(account.Config{Permissions: auth.Permissions()}, account.Deps{DB: pool, Secrets: secrets, Tokens: tokens})
+	first, err := policy.First()
+	if err != nil {
+		return account.Owner{}, err
+	}
+	accounts, err := account.New(account.Config{Permissions: auth.Permissions()}, account.Deps{DB: pool, Secrets: secrets, Tokens: tokens, FirstPolicy: first})
 	if err != nil {
 		return account.Owner{}, err
 	}

@@ -250,6 +250,7 @@ func TestVerbIsReadByName(t *testing.T) {
 		Idempotency: verb.IdempotencyNone, SchemaHash: catalog.HashOf(want.Schema), Schema: want.Schema, Connected: true, Trust: verb.External,
 		Security: verb.Security{{{Type: "bearer"}}},
 	}, v)
+	v.Trust = "" // lists do not read it
 	require.Equal(t, v, r.list(t, catalog.Filter{Q: "refund"}).Verbs[0])
 
 	m, err := r.meta(t, r.tenant, name)

@@ -71,8 +71,8 @@ func (r *rule) read(slug string) (details []fault.Detail) {
 		return ok && !httpfield.ForbiddenArg(r.idempotency.Header())
 	}, "is none, intrinsic or header:<Name>.")
 	text("rename", r.Rename, func(s string) bool {
-		_, err := verb.Parse(slug + ":" + s)
-		return err == nil && verb.Fit(slug, s) == s
+		name, err := verb.Parse(slug + ":" + s)
+		return err == nil && name.Verb == s && verb.Fit(slug, s) == s
 	}, "is a verb's name: lower-case letters, digits, _ and -, at most 64 characters together with the slug and two underscores.")
 	if len(r.Timeout) > 0 {
 		var known bool

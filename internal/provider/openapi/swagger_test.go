@@ -159,7 +159,7 @@ func TestSwaggerKeepsSecurityExtensionsAndReports(t *testing.T) {
 	mail := importSwagger(t, "mail.yaml", "http://provider.example")
 	require.Equal(t, verb.Security{{{Name: "basic", Type: "basic"}}}, security(mail, "send_mail"))
 	require.Contains(t, string(verbNamed(t, mail, "send_mail").Schema), `"x-sensitive":true`)
-	require.Contains(t, mail.Degraded, verb.Report{Operation: "POST /v3/{domain}/messages.mime", Reason: "files of the body are given as base64; the list tags of a multipart body is sent as one part for each item"})
+	require.Contains(t, mail.Degraded, verb.Report{Operation: "POST /v3/{domain}/messages.mime", Reason: "files of the body are given as base64; its answers in text are results {text, media_type}; the list tags of a multipart body is sent as one part for each item"})
 	require.Equal(t, verb.Security{{{Name: "app", Type: "oauth2"}, {Name: "token", Type: "api_key", In: "query", Wire: "access_token"}}}, security(importSwagger(t, "ledger.yaml", "http://provider.example"), "open_account"))
 }
 

@@ -229,7 +229,7 @@ func TestUnknownVerbOfAMapIsToldNearNames(t *testing.T) {
 	}
 	typo := step("a", "shop:get_ordr")
 	list, _ := said(d.author(), typo)
-	require.Equal(t, []string{plain + " Near names: shop:get_order."}, list)
+	require.Equal(t, []string{plain + " Did you mean shop:get_order?"}, list)
 	list, _ = said(d.author(), step("a", "elsewhere:nothing_alike"))
 	require.Equal(t, []string{plain}, list)
 	list, blind := said(authoring.Caller{Actor: d.who}, typo)
@@ -239,7 +239,7 @@ func TestUnknownVerbOfAMapIsToldNearNames(t *testing.T) {
 	require.True(t, fault.HasCode(err, fault.CodeInvalidMap), "%v", err)
 	details := fault.As(err).Details
 	require.Len(t, details, 1)
-	require.Equal(t, fault.Detail{Path: "/steps/0/verb", Rule: "unknown_verb", Message: plain + " Near names: shop:get_order."}, details[0])
+	require.Equal(t, fault.Detail{Path: "/steps/0/verb", Rule: "unknown_verb", Message: plain + " Did you mean shop:get_order?"}, details[0])
 
 	var steps []string
 	for i := range 20 {
@@ -248,7 +248,7 @@ func TestUnknownVerbOfAMapIsToldNearNames(t *testing.T) {
 	list, trips := said(d.author(), steps...)
 	require.Len(t, list, 20)
 	for i, message := range list {
-		require.Equal(t, i < 6, strings.Contains(message, "Near names: shop:get_order."), "only of the first three names: %d %s", i, message)
+		require.Equal(t, i < 6, strings.Contains(message, "Did you mean shop:get_order?"), "only of the first three names: %d %s", i, message)
 	}
 	require.EqualValues(t, 3, trips-blind)
 }
@@ -311,7 +311,7 @@ func TestMapWhoseVerbIsGoneIsWarnedOfAndNotPublished(t *testing.T) {
 	d.provider("shop", "none", verbOf("refunds", verb.RiskLow, `{"type":"object"}`))
 	_, err = d.Publish(t.Context(), d.who, c.ID, 0)
 	require.True(t, fault.HasCode(err, fault.CodeInvalidMap), "%v", err)
-	require.NotContains(t, fault.As(err).Details[0].Message, "Near names", "the verb was there once, so its name is no slip")
+	require.NotContains(t, fault.As(err).Details[0].Message, "Did you mean", "the verb was there once, so its name is no slip")
 	_, err = d.Publish(t.Context(), d.who, c.ID, 2)
 	require.True(t, fault.HasCode(err, fault.CodeMapNotFound), "%v", err)
 	_, err = d.Replace(t.Context(), d.author(), uuid.New(), json.RawMessage("{}"), false, nil)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,14 +22,17 @@ import (
 // mostRefusal is how many bytes of a refusal are read.
 const mostRefusal = 64 << 10
 
+// redirects is the first status that is no success.
+const redirects = 300
+
 // Refuse returns the error for an answer that is no success, and nil for one that may be. A redirect is
 // not followed. optional are the fields of the request that it can do without.
-func Refuse(resp *http.Response, optional []string) error {
-	if resp.StatusCode < http.StatusMultipleChoices {
+func Refuse(status int, header func(string) string, answer io.ReadCloser, optional []string) error {
+	if status < redirects {
 		return nil
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, mostRefusal)) // a part of it will do
-	return errors.Join(Status(resp.StatusCode, resp.Header.Get, body, optional), resp.Body.Close())
+	body, _ := io.ReadAll(io.LimitReader(answer, mostRefusal)) // a part of it will do
+	return errors.Join(Status(status, header, body, optional), answer.Close())
 }
 
 // problem is an error as a server says it.
