@@ -477,9 +477,7 @@ func TestRefusalsComeInOneOrder(t *testing.T) {
 	t.Parallel()
 	w := theWorld(t)
 	calls, _ := w.a.newKey(t, map[string]any{"name": "calls", "permissions": []string{"actions:run"}, "allowed_origins": []string{listedOrigin}})
-	manages, _ := w.a.newKey(t, map[string]any{
-		"name": "manages", "permissions": []string{"credentials:manage", "providers:manage"}, "allowed_origins": []string{listedOrigin},
-	})
+	manages, _ := w.a.newKey(t, map[string]any{"name": "manages", "permissions": []string{"credentials:manage", "providers:manage"}, "allowed_origins": []string{listedOrigin}})
 	agent, _ := w.a.newKey(t, map[string]any{"name": "agent", "allowed_origins": []string{listedOrigin}})
 	large := strings.Repeat(" ", 1<<20) + `{}`
 	for _, path := range []string{

@@ -21,7 +21,9 @@ func TestDocumentedQuotasAreThoseOfTheTable(t *testing.T) {
 		if s.Most >= 1000 {
 			most = fmt.Sprintf("%d,%03d", s.Most/1000%1000, s.Most%1000)
 		}
-		if s.Most >= 1_000_000 {
+		if s.Most >= 1_000_000_000 {
+			most = fmt.Sprintf("%d,%03d,%03d,%03d", s.Most/1_000_000_000, s.Most/1_000_000%1000, s.Most/1000%1000, s.Most%1000)
+		} else if s.Most >= 1_000_000 {
 			most = fmt.Sprintf("%d,%03d,%03d", s.Most/1_000_000, s.Most/1000%1000, s.Most%1000)
 		}
 		require.Contains(t, string(page), fmt.Sprintf("| `%s` | %s | %s |\n", s.Resource, most, s.Counted))
