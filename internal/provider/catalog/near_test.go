@@ -55,8 +55,8 @@ func TestNearVerbsAreThoseOfTheTenantsCatalog(t *testing.T) {
 
 	for name, want := range map[string]string{
 		"shop:create_refunds": " Did you mean shop:create_refund?",
-		"shopify:get_refund":  " There is no provider shopify in it. Did you mean shop:get_refund or shop:list_refunds?",
-		"shopify:get_refunds": " There is no provider shopify in it. Did you mean shop:get_refund?",
+		"shopify:get_refund":  " There is no provider shopify in it. Did you mean shop:get_refund?",
+		"shopify:get_refunds": " There is no provider shopify in it. Did you mean shop:get_refund or shop:list_refunds?",
 		"shopify:pay":         " There is no provider shopify in it. Did you mean the provider shop?",
 		"nope:nope":           " There is no provider nope in it.",
 		"shop:pay":            "",
