@@ -13,6 +13,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 )
 
 // message stores a message of a session, and returns nothing but its name: the execution that asked for it
