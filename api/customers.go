@@ -37,6 +37,7 @@ type customerView struct {
 	ExternalID *string         `json:"external_id"`
 	Name       *string         `json:"name"`
 	Metadata   json.RawMessage `json:"metadata"`
+	Claimed    json.RawMessage `json:"claimed"`
 	Tags       []string        `json:"tags"`
 	CreatedAt  time.Time       `json:"createdAt"`
 	UpdatedAt  time.Time       `json:"updated_at"`
@@ -46,7 +47,7 @@ type customerView struct {
 
 func viewCustomer(c customer.Customer) customerView {
 	return customerView{
-		ID: c.ID, Email: c.Email, Phone: c.Phone, ExternalID: c.ExternalID, Name: c.Name, Metadata: c.Metadata, Tags: wire.Array(c.Tags),
+		ID: c.ID, Email: c.Email, Phone: c.Phone, ExternalID: c.ExternalID, Name: c.Name, Metadata: c.Metadata, Claimed: c.Claimed, Tags: wire.Array(c.Tags),
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
 	}
 }
@@ -71,6 +72,7 @@ func (s *Server) putCustomer(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
+	in.Word = !c.ManagesCustomers
 	got, created, err := s.deps.Customers.Upsert(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err

@@ -167,6 +167,7 @@ func identify(c *wire.Call, who auth.Principal) {
 	c.SessionID = who.SessionID
 	c.Origins = who.AllowedOrigins
 	c.ManagesMaps = who.Kind == actor.User && slices.Contains(admins(), who.Role) || who.Kind == actor.Key && who.Has(auth.PermMapsManage)
+	c.ManagesCustomers = who.Kind == actor.User && slices.Contains(admins(), who.Role) || who.Kind == actor.Key && who.Has(auth.PermCustomersManage)
 	c.AgentID, c.IdentityMode, c.IdentitySecrets = who.AgentID, who.IdentityMode, who.IdentitySecrets
 	c.ReadsCatalog = who.Kind == actor.User || who.Has(auth.PermActionsCatalog)
 	c.Log = c.Log.With("tenant_id", who.TenantID)

@@ -10,12 +10,12 @@ SELECT i.identifier, i.customer_id FROM unnest(@identifiers::text[]) AS asked (i
     SELECT c.identifier, c.customer_id FROM customer_identifiers c WHERE c.tenant_id = @tenant_id AND c.identifier = asked.identifier) AS i;
 
 -- name: InsertCustomer :exec
-INSERT INTO customers (id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at)
-VALUES (@id, @tenant_id, sqlc.narg('email'), sqlc.narg('phone'), sqlc.narg('external_id'), sqlc.narg('name'), @metadata, @tags, @created_at, @created_at);
+INSERT INTO customers (id, tenant_id, email, phone, external_id, name, metadata, claimed, tags, created_at, updated_at)
+VALUES (@id, @tenant_id, sqlc.narg('email'), sqlc.narg('phone'), sqlc.narg('external_id'), sqlc.narg('name'), @metadata, @claimed, @tags, @created_at, @created_at);
 
 -- name: UpdateCustomer :exec
 UPDATE customers SET email = sqlc.narg('email'), phone = sqlc.narg('phone'), external_id = sqlc.narg('external_id'), name = sqlc.narg('name'),
-       metadata = @metadata, tags = @tags, updated_at = @updated_at
+       metadata = @metadata, claimed = @claimed, tags = @tags, updated_at = @updated_at
  WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: InsertIdentifiers :exec

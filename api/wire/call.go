@@ -30,6 +30,8 @@ type Call struct {
 	ReadsCatalog bool
 	// ManagesMaps: the caller may write Maps, and so run versions that are not published.
 	ManagesMaps bool
+	// ManagesCustomers: the caller may write what policies read of customers.
+	ManagesCustomers bool
 	// AgentID is the agent that the key is for, "" for any; IdentityMode what it does with the identity
 	// in messages.
 	AgentID, IdentityMode string

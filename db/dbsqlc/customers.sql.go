@@ -62,7 +62,7 @@ func (q *Queries) CountIdentifiers(ctx context.Context, db DBTX, arg CountIdenti
 }
 
 const CustomerByIdentifier = `-- name: CustomerByIdentifier :one
-SELECT c.id, c.tenant_id, c.email, c.phone, c.external_id, c.name, c.metadata, c.tags, c.created_at, c.updated_at FROM customer_identifiers i
+SELECT c.id, c.tenant_id, c.email, c.phone, c.external_id, c.name, c.metadata, c.tags, c.created_at, c.updated_at, c.claimed FROM customer_identifiers i
   JOIN customers c ON c.tenant_id = i.tenant_id AND c.id = i.customer_id
  WHERE i.tenant_id = $1 AND i.identifier = $2
 `
@@ -86,6 +86,7 @@ func (q *Queries) CustomerByIdentifier(ctx context.Context, db DBTX, arg Custome
 		&i.Tags,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Claimed,
 	)
 	return i, err
 }
@@ -274,8 +275,8 @@ func (q *Queries) GetErasure(ctx context.Context, db DBTX, arg GetErasureParams)
 }
 
 const InsertCustomer = `-- name: InsertCustomer :exec
-INSERT INTO customers (id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+INSERT INTO customers (id, tenant_id, email, phone, external_id, name, metadata, claimed, tags, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
 `
 
 type InsertCustomerParams struct {
@@ -286,6 +287,7 @@ type InsertCustomerParams struct {
 	ExternalID *string
 	Name       *string
 	Metadata   []byte
+	Claimed    []byte
 	Tags       []string
 	CreatedAt  time.Time
 }
@@ -299,6 +301,7 @@ func (q *Queries) InsertCustomer(ctx context.Context, db DBTX, arg InsertCustome
 		arg.ExternalID,
 		arg.Name,
 		arg.Metadata,
+		arg.Claimed,
 		arg.Tags,
 		arg.CreatedAt,
 	)
@@ -378,7 +381,7 @@ func (q *Queries) InsertTerms(ctx context.Context, db DBTX, arg InsertTermsParam
 }
 
 const ListCustomers = `-- name: ListCustomers :many
-SELECT id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at FROM customers
+SELECT id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at, claimed FROM customers
  WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2)
  ORDER BY id DESC
  LIMIT $3
@@ -410,6 +413,7 @@ func (q *Queries) ListCustomers(ctx context.Context, db DBTX, arg ListCustomersP
 			&i.Tags,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Claimed,
 		); err != nil {
 			return nil, err
 		}
@@ -422,12 +426,12 @@ func (q *Queries) ListCustomers(ctx context.Context, db DBTX, arg ListCustomersP
 }
 
 const ListTaggedCustomers = `-- name: ListTaggedCustomers :many
-SELECT c.id, c.tenant_id, c.email, c.phone, c.external_id, c.name, c.metadata, c.tags, c.created_at, c.updated_at FROM (
+SELECT c.id, c.tenant_id, c.email, c.phone, c.external_id, c.name, c.metadata, c.tags, c.created_at, c.updated_at, c.claimed FROM (
     SELECT t.customer_id FROM customer_tags t
      WHERE t.tenant_id = $1 AND t.tag = $2::text AND ($3::uuid IS NULL OR t.customer_id < $3)
      ORDER BY t.customer_id DESC
      LIMIT $4) AS tagged
- CROSS JOIN LATERAL (SELECT id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at FROM customers k WHERE k.tenant_id = $1 AND k.id = tagged.customer_id OFFSET 0) AS c
+ CROSS JOIN LATERAL (SELECT id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at, claimed FROM customers k WHERE k.tenant_id = $1 AND k.id = tagged.customer_id OFFSET 0) AS c
  ORDER BY tagged.customer_id DESC
 `
 
@@ -463,6 +467,7 @@ func (q *Queries) ListTaggedCustomers(ctx context.Context, db DBTX, arg ListTagg
 			&i.Tags,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Claimed,
 		); err != nil {
 			return nil, err
 		}
@@ -475,7 +480,7 @@ func (q *Queries) ListTaggedCustomers(ctx context.Context, db DBTX, arg ListTagg
 }
 
 const LockCustomer = `-- name: LockCustomer :one
-SELECT id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at FROM customers WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at, claimed FROM customers WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockCustomerParams struct {
@@ -497,6 +502,7 @@ func (q *Queries) LockCustomer(ctx context.Context, db DBTX, arg LockCustomerPar
 		&i.Tags,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.Claimed,
 	)
 	return i, err
 }
@@ -598,7 +604,7 @@ func (q *Queries) OpenErasures(ctx context.Context, db DBTX, arg OpenErasuresPar
 }
 
 const SearchCustomers = `-- name: SearchCustomers :many
-SELECT c.id, c.tenant_id, c.email, c.phone, c.external_id, c.name, c.metadata, c.tags, c.created_at, c.updated_at, found.term FROM (
+SELECT c.id, c.tenant_id, c.email, c.phone, c.external_id, c.name, c.metadata, c.tags, c.created_at, c.updated_at, c.claimed, found.term FROM (
     SELECT t.term, t.customer_id FROM customer_terms t
      WHERE t.tenant_id = $1 AND t.term >= $2::text AND t.term < $3::text
        AND (t.term, t.customer_id) > ($4::text, $5::uuid)
@@ -608,7 +614,7 @@ SELECT c.id, c.tenant_id, c.email, c.phone, c.external_id, c.name, c.metadata, c
             SELECT FROM customer_tags g WHERE g.tenant_id = $1 AND g.tag = $6 AND g.customer_id = t.customer_id))
      ORDER BY t.term, t.customer_id
      LIMIT $7) AS found
- CROSS JOIN LATERAL (SELECT id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at FROM customers k WHERE k.tenant_id = $1 AND k.id = found.customer_id OFFSET 0) AS c
+ CROSS JOIN LATERAL (SELECT id, tenant_id, email, phone, external_id, name, metadata, tags, created_at, updated_at, claimed FROM customers k WHERE k.tenant_id = $1 AND k.id = found.customer_id OFFSET 0) AS c
  ORDER BY found.term, found.customer_id
 `
 
@@ -633,6 +639,7 @@ type SearchCustomersRow struct {
 	Tags       []string
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+	Claimed    []byte
 	Term       string
 }
 
@@ -666,6 +673,7 @@ func (q *Queries) SearchCustomers(ctx context.Context, db DBTX, arg SearchCustom
 			&i.Tags,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Claimed,
 			&i.Term,
 		); err != nil {
 			return nil, err
@@ -680,8 +688,8 @@ func (q *Queries) SearchCustomers(ctx context.Context, db DBTX, arg SearchCustom
 
 const UpdateCustomer = `-- name: UpdateCustomer :exec
 UPDATE customers SET email = $1, phone = $2, external_id = $3, name = $4,
-       metadata = $5, tags = $6, updated_at = $7
- WHERE tenant_id = $8 AND id = $9
+       metadata = $5, claimed = $6, tags = $7, updated_at = $8
+ WHERE tenant_id = $9 AND id = $10
 `
 
 type UpdateCustomerParams struct {
@@ -690,6 +698,7 @@ type UpdateCustomerParams struct {
 	ExternalID *string
 	Name       *string
 	Metadata   []byte
+	Claimed    []byte
 	Tags       []string
 	UpdatedAt  time.Time
 	TenantID   uuid.UUID
@@ -703,6 +712,7 @@ func (q *Queries) UpdateCustomer(ctx context.Context, db DBTX, arg UpdateCustome
 		arg.ExternalID,
 		arg.Name,
 		arg.Metadata,
+		arg.Claimed,
 		arg.Tags,
 		arg.UpdatedAt,
 		arg.TenantID,

@@ -323,6 +323,7 @@ type Customer struct {
 	Tags       []string
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+	Claimed    []byte
 }
 
 type CustomerErasure struct {

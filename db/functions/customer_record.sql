@@ -6,7 +6,7 @@ BEGIN
     IF p_reference IS NULL THEN
         RETURN NULL;
     END IF;
-    RETURN (SELECT json_build_object('id', c.id, 'external_id', c.external_id, 'tags', c.tags, 'metadata', c.metadata)
+    RETURN (SELECT json_build_object('id', c.id, 'external_id', c.external_id, 'tags', c.tags, 'metadata', c.metadata, 'claimed', c.claimed)
               FROM customers c
              WHERE c.tenant_id = p_tenant AND c.id = (
                 SELECT i.customer_id FROM customer_identifiers i WHERE i.tenant_id = p_tenant AND i.identifier = 'id:' || p_reference));

@@ -97,7 +97,7 @@ func calling() []string {
 
 // governing are the permissions over what calls are judged by and sent with.
 func governing() []string {
-	return []string{"providers:manage", "policies:manage", "credentials:manage"}
+	return []string{"providers:manage", "policies:manage", "credentials:manage", "customers:manage"}
 }
 
 // separate refuses a key that could both make calls and change what governs them: it could

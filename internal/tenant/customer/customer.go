@@ -29,9 +29,12 @@ type Customer struct {
 	ExternalID *string // the caller's own id
 	Name       *string
 	Metadata   json.RawMessage // an object
-	Tags       []string
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
+	// Claimed is an object of what callers and their visitors say of the customer. It is apart from what the
+	// tenant knows, and names nobody.
+	Claimed   json.RawMessage
+	Tags      []string
+	CreatedAt time.Time
+	UpdatedAt time.Time
 }
 
 // Deps are what the service works with; Now may be nil.
@@ -82,7 +85,7 @@ func (c Customer) has(tag string) bool { return slices.Contains(c.Tags, tag) }
 
 func customerOf(r dbsqlc.Customer) Customer {
 	return Customer{
-		ID: r.ID, Email: r.Email, Phone: r.Phone, ExternalID: r.ExternalID, Name: r.Name, Metadata: r.Metadata, Tags: r.Tags,
+		ID: r.ID, Email: r.Email, Phone: r.Phone, ExternalID: r.ExternalID, Name: r.Name, Metadata: r.Metadata, Claimed: r.Claimed, Tags: r.Tags,
 		CreatedAt: r.CreatedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }

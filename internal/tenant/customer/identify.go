@@ -68,7 +68,7 @@ type Recognized struct {
 
 // Identify returns the customer of a message, nil where it has none. It finds the customer by
 // customer_id, otherwise by the strongest identifier of the identity; it makes one where there is
-// none, and stores what the identity says. customer_id wins over the identity, and no conflict
+// none. What an identity says for which nobody vouches is kept as Claimed. customer_id wins over the identity, and no conflict
 // refuses a message. It refuses with IDENTITY_REQUIRED, VALIDATION_ERROR and QUOTA_EXCEEDED.
 func (s *Service) Identify(ctx context.Context, who actor.Actor, p Presented) (*Recognized, error) {
 	if p.Mode == Anonymous {
@@ -88,6 +88,7 @@ func (s *Service) Identify(ctx context.Context, who actor.Actor, p Presented) (*
 		return nil, err
 	}
 	in, ignored := p.covered(in)
+	in.Word = len(p.Secrets) == 0
 	if p.CustomerID != "" && len(p.Identity) == 0 {
 		c, err := s.Get(ctx, who.TenantID, p.CustomerID)
 		if !fault.HasCode(err, fault.CodeCustomerNotFound) {
@@ -217,6 +218,10 @@ func (s *Service) recognize(ctx context.Context, tx pgx.Tx, who actor.Actor, id 
 	old, err := s.lock(ctx, tx, who.TenantID, id)
 	if err != nil {
 		return err
+	}
+	if in.Word {
+		has := map[string]*string{kindReference: old.ExternalID, kindEmail: old.Email, kindPhone: old.Phone}
+		in = r.leave(in, func(kind string, value *string) bool { return has[kind] != nil && !same(has[kind], value) })
 	}
 	byReference = byReference || owners.name(kindReference, in.ExternalID)
 	next, err := old.updated(in, owners, byReference)

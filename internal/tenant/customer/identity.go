@@ -11,6 +11,7 @@ import (
 
 	"github.com/nyaruka/phonenumbers"
 
+	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/fault"
 )
 
@@ -32,6 +33,44 @@ type Identity struct {
 	Metadata json.RawMessage
 	// Tags replaces the tags that the customer has; nil keeps them.
 	Tags []string
+	// Word: a caller says so who may not write customers. It finds a customer and makes one, and what it
+	// says beyond that is Claimed.
+	Word bool
+}
+
+// claims returns what the word says beside what is known of the customer, as an object. An identifier that
+// the customer has is none.
+func (in Identity) claims(c Customer) (json.RawMessage, error) {
+	said := map[string]json.RawMessage{}
+	given, _ := members(in.Metadata)
+	for name, value := range given {
+		said[name] = value
+	}
+	for _, one := range []struct {
+		name     string
+		has, new *string
+	}{{"email", c.Email, in.Email}, {"phone", c.Phone, in.Phone}, {"external_id", c.ExternalID, in.ExternalID}, {"name", c.Name, in.Name}} {
+		if one.new != nil && !same(one.has, one.new) {
+			said[one.name] = mustJSON(*one.new)
+		}
+	}
+	if in.Tags != nil {
+		said["tags"] = mustJSON(in.Tags)
+	}
+	claims, err := exactjson.Encode(said)
+	if err != nil {
+		return nil, fmt.Errorf("customer: claims: %w", err)
+	}
+	return mergePatch(c.Claimed, claims)
+}
+
+// mustJSON encodes what always encodes.
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
 }
 
 // checked returns the identity with its identifiers in their canonical form. The error is a

@@ -109,6 +109,9 @@ func (c Customer) with(other Customer) (Customer, error) {
 		return c, fault.Invalid("/customer_id", "maxItems", fmt.Sprintf("The two customers have more than %d tags together.", maxTags))
 	}
 	var err error
+	if c.Claimed, err = mergePatch(other.Claimed, c.Claimed); err != nil {
+		return c, err
+	}
 	c.Metadata, err = mergePatch(other.Metadata, c.Metadata)
 	return c, err
 }

@@ -157,6 +157,11 @@ func (o owners) name(kind string, value *string) bool {
 // to all. byReference: an id or an external_id has found the customer. The error is a CONFLICT or
 // a VALIDATION_ERROR.
 func (c Customer) updated(in Identity, owners owners, byReference bool) (Customer, error) {
+	if in.Word {
+		var err error
+		c.Claimed, err = in.claims(c)
+		return c, err
+	}
 	known := owners.name
 	replaces := func(kind string, has, given *string) bool { return given != nil && has != nil && !known(kind, given) }
 	byEmail := known(kindEmail, in.Email)
@@ -200,24 +205,30 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, who actor.Actor, in Ide
 	now := s.d.Now()
 	c := Customer{
 		ID: uuid.Must(uuid.NewV7()), Email: in.Email, Phone: in.Phone, ExternalID: in.ExternalID, Name: in.Name, Tags: append([]string{}, in.Tags...),
-		CreatedAt: now, UpdatedAt: now,
+		Metadata: json.RawMessage("{}"), Claimed: json.RawMessage("{}"), CreatedAt: now, UpdatedAt: now,
 	}
 	var err error
-	if c.Metadata, err = mergePatch(json.RawMessage("{}"), in.Metadata); err != nil {
+	if in.Word {
+		c.Tags = []string{}
+		c.Claimed, err = in.claims(c)
+	} else {
+		c.Metadata, err = mergePatch(c.Metadata, in.Metadata)
+	}
+	if err != nil {
 		return Customer{}, err
 	}
 	b := &db.Batch{}
 	idempotency.Queue(ctx, b, c.ID.String())
 	db.QueueExec(b, s.q.InsertCustomer, dbsqlc.InsertCustomerParams{
 		ID: c.ID, TenantID: who.TenantID, Email: c.Email, Phone: c.Phone, ExternalID: c.ExternalID, Name: c.Name,
-		Metadata: c.Metadata, Tags: c.Tags, CreatedAt: c.CreatedAt,
+		Metadata: c.Metadata, Claimed: c.Claimed, Tags: c.Tags, CreatedAt: c.CreatedAt,
 	})
 	db.QueueExec(b, s.q.InsertIdentifiers, dbsqlc.InsertIdentifiersParams{TenantID: who.TenantID, CustomerID: c.ID, Identifiers: c.identifiers()})
 	db.QueueExec(b, s.q.InsertTerms, dbsqlc.InsertTermsParams{TenantID: who.TenantID, CustomerID: c.ID, Terms: c.terms()})
 	if len(c.Tags) > 0 {
 		db.QueueExec(b, s.q.InsertTags, dbsqlc.InsertTagsParams{TenantID: who.TenantID, CustomerID: c.ID, Tags: c.Tags})
 	}
-	fields := Customer{Metadata: json.RawMessage("{}")}.differs(c)
+	fields := Customer{Metadata: json.RawMessage("{}"), Claimed: json.RawMessage("{}")}.differs(c)
 	audit.Queue(b, record(who, audit.CustomerCreated, c.ID, fields))
 	event.Queue(b, event.Event{TenantID: who.TenantID, About: event.About{CustomerID: c.ID.String()}, Body: event.NewCustomer{Fields: fields}})
 	s.d.Quotas.Queue(b, who.TenantID, quota.Customers)
@@ -236,6 +247,7 @@ func (c Customer) differs(next Customer) []string {
 		{"external_id", same(c.ExternalID, next.ExternalID)},
 		{"name", same(c.Name, next.Name)},
 		{"metadata", bytes.Equal(c.Metadata, next.Metadata)},
+		{"claimed", bytes.Equal(c.Claimed, next.Claimed)},
 		{"tags", slices.Equal(c.Tags, next.Tags)},
 	} {
 		if !f.same {
@@ -258,7 +270,7 @@ func (s *Service) queueUpdate(b *db.Batch, tenant uuid.UUID, old, next Customer,
 	}
 	db.QueueExec(b, s.q.UpdateCustomer, dbsqlc.UpdateCustomerParams{
 		TenantID: tenant, ID: old.ID, Email: next.Email, Phone: next.Phone, ExternalID: next.ExternalID, Name: next.Name,
-		Metadata: next.Metadata, Tags: next.Tags, UpdatedAt: next.UpdatedAt,
+		Metadata: next.Metadata, Claimed: next.Claimed, Tags: next.Tags, UpdatedAt: next.UpdatedAt,
 	})
 	had, has := old.identifiers(), next.identifiers()
 	gone := slices.DeleteFunc(slices.Clone(had), func(i string) bool { return slices.Contains(has, i) })
