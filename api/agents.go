@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -75,21 +76,31 @@ func recordAgent(a roster.Agent) agentRecord {
 	}
 }
 
-// ruleUnknownTool is the rule of the warning about a tool that the catalog does not have.
-const ruleUnknownTool = "unknown_tool"
+// The rules of warnings: about a tool that the catalog does not have, and about a memory without a language
+// model.
+const (
+	ruleUnknownTool = "unknown_tool"
+	ruleKeepsLittle = "keeps_little"
+)
 
 // answerAgent answers with an agent, and its revision as the ETag. Warnings change without it.
 func (s *Server) answerAgent(ctx context.Context, tenant uuid.UUID, rec roster.Record) wire.Reply {
-	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition, Warnings: s.agentWarnings(ctx, tenant, rec.Definition.Tools)}
+	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition, Warnings: s.agentWarnings(ctx, tenant, rec.Definition)}
 	return wire.Reply{Data: detail, Header: http.Header{"Etag": {wire.VersionTag(rec.Revision)}}}
 }
 
-// agentWarnings tells of verbs that the agent may call by their full names, and that the catalog does
-// not have. An agent may be made before its provider, so this is no fault. Without the catalog there
+// agentWarnings tells of a memory that keeps next to nothing, and of verbs that the agent may call by their
+// full names, and that the catalog does not have. An agent may be made before its provider, so this is no fault. Without the catalog there
 // are no warnings: the change is made already.
-func (s *Server) agentWarnings(ctx context.Context, tenant uuid.UUID, tools agentdef.Tools) []fault.Detail {
+func (s *Server) agentWarnings(ctx context.Context, tenant uuid.UUID, d *agentdef.Definition) []fault.Detail {
 	warnings := []fault.Detail{}
-	named := tools.NamedVerbs()
+	if summarizer := cmp.Or(d.Models.Summarizer, d.Models.Worker); d.Memory.Customer == agentdef.MemoryAuto && summarizer != nil && summarizer.Provider == agentdef.BuiltIn {
+		warnings = append(warnings, fault.Detail{
+			Path: "/memory/customer", Rule: ruleKeepsLittle,
+			Message: "keeps next to nothing with builtin:rules, which is no language model: only sentences such as \"My name is Ann\". Give the agent a summarizer that is a language model",
+		})
+	}
+	named := d.Tools.NamedVerbs()
 	missing, err := s.deps.Catalog.Missing(ctx, tenant, slices.Collect(maps.Values(named)))
 	if err != nil {
 		return warnings

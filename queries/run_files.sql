@@ -24,7 +24,7 @@ SELECT p.content FROM run_file_parts p
 SELECT EXISTS (SELECT FROM run_files f WHERE f.tenant_id = @tenant_id AND f.id = @id AND f.run_id = @run_id::uuid);
 
 -- name: EraseRunFiles :exec
-DELETE FROM run_files f WHERE f.tenant_id = @tenant_id AND f.run_id = ANY (@runs::uuid[]);
+DELETE FROM run_files f WHERE f.tenant_id = @tenant_id AND f.run_id = ANY (@run_ids::uuid[]);
 
 -- name: SweepRunFiles :execrows
 -- Across tenants, under the sweep setting: files that no result names, in a batch.

@@ -82,11 +82,11 @@ DELETE FROM run_files f WHERE f.tenant_id = $1 AND f.run_id = ANY ($2::uuid[])
 
 type EraseRunFilesParams struct {
 	TenantID uuid.UUID
-	Runs     []uuid.UUID
+	RunIds   []uuid.UUID
 }
 
 func (q *Queries) EraseRunFiles(ctx context.Context, db DBTX, arg EraseRunFilesParams) error {
-	_, err := db.Exec(ctx, EraseRunFiles, arg.TenantID, arg.Runs)
+	_, err := db.Exec(ctx, EraseRunFiles, arg.TenantID, arg.RunIds)
 	return err
 }
 

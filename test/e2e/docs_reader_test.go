@@ -58,7 +58,7 @@ func (r reader) env(t *testing.T, name string) string {
 	t.Helper()
 	env, err := os.ReadFile(filepath.Join(r.dir, ".dev", "env"))
 	require.NoError(t, err)
-	m := regexp.MustCompile(`(?m)^` + name + `='(.*)'$`).FindSubmatch(env)
+	m := regexp.MustCompile(`(?m)^export ` + name + `='(.*)'$`).FindSubmatch(env)
 	require.NotNil(t, m, "%s in %s", name, env)
 	return string(m[1])
 }

@@ -125,7 +125,7 @@ func QueueKeep(b *db.Batch, tenant, file, run uuid.UUID) {
 
 // QueueErase deletes the files of the runs.
 func QueueErase(b *db.Batch, tenant uuid.UUID, runs []uuid.UUID) {
-	db.QueueExec(b, dbsqlc.New().EraseRunFiles, dbsqlc.EraseRunFilesParams{TenantID: tenant, Runs: runs})
+	db.QueueExec(b, dbsqlc.New().EraseRunFiles, dbsqlc.EraseRunFilesParams{TenantID: tenant, RunIds: runs})
 }
 
 // ErrGone says that the run has no such file, or no longer.

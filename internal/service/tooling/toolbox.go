@@ -26,10 +26,11 @@ const (
 	// the model has asked for.
 	schemaBudget    = 4 << 10
 	describedBudget = 16 << 10
-	// mostBest is how many verbs an agent that looks for them is offered by the message, in at most
-	// bestBudget bytes.
+	// An agent that looks for verbs is offered those that fit the message best, as many as take bestBudget
+	// bytes: about 30. The rest of the budget is for what it finds. mostBest is how many verbs of each
+	// procedure come first.
 	mostBest   = 8
-	bestBudget = budget / 2
+	bestBudget = budget / 4 * 3
 	// shelfBytes is what the verbs to choose from take in memory, of all tenants.
 	shelfBytes = 64 << 20
 )
@@ -90,7 +91,8 @@ type Offer struct {
 // that the agent may call, those of connected providers first. A verb that fits a pattern of a
 // procedure is offered only while the procedure fits; the procedure also allows it. What Deny names is
 // never offered. Where the definitions would take more than 24 KiB or there are more than 60, the model
-// gets tools to look for verbs, with the verbs of the procedures and those that fit the message best.
+// gets tools to look for verbs, with the verbs of the procedures and then those that fit the message best, as
+// many as take 18 KiB.
 // SERVICE_UNAVAILABLE where the tenant's turn does not come in time.
 func (b *Toolbox) Offer(ctx context.Context, o Offer) (Set, error) {
 	shelf, err := b.shelf(ctx, o)
@@ -115,17 +117,20 @@ func (b *Toolbox) Offer(ctx context.Context, o Offer) (Set, error) {
 		of := shelf.of[slug]
 		best = append(best, of[:min(len(of), mostBest)]...)
 	}
-	for _, place := range shelf.rank(o.Message, mostBest, o.Matched) {
+	for _, place := range slices.Concat(shelf.rank(o.Message, mostTools, o.Matched), shelf.offered(o.Matched)) {
+		if len(best) >= mostTools {
+			break
+		}
 		if !slices.Contains(best, place) {
 			best = append(best, place)
 		}
 	}
-	tools, err := b.definitions(ctx, o.Tenant, shelf, best[:min(len(best), 2*mostBest)], schemaBudget)
+	tools, err := b.definitions(ctx, o.Tenant, shelf, best, schemaBudget)
 	if err != nil {
 		return Set{}, err
 	}
 	for _, t := range tools {
-		if own.size()+sizeOf(t.Tool) <= bestBudget {
+		if own.size()+sizeOf(t.Tool) <= bestBudget && len(own.s.Tools) < mostTools {
 			own.s.Tools = append(own.s.Tools, t)
 		}
 	}
