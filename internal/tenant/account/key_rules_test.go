@@ -159,7 +159,7 @@ func TestOrigin(t *testing.T) {
 func TestKeyPermissionsThatDoNotMix(t *testing.T) {
 	t.Parallel()
 	calls := []string{auth.PermActionsRun, auth.PermAgentsMessage, auth.PermMapsTrigger, auth.PermAgentsManage, auth.PermMapsManage}
-	governs := []string{auth.PermProvidersManage, auth.PermPoliciesManage, auth.PermCredentialsManage}
+	governs := []string{auth.PermProvidersManage, auth.PermPoliciesManage, auth.PermCredentialsManage, auth.PermCustomersManage}
 	for _, a := range auth.Permissions() {
 		for _, b := range auth.Permissions() {
 			_, err := newKey(KeyInput{Name: "n", Permissions: []string{a, b}}, auth.Permissions(), someday)
