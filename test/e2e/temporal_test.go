@@ -157,6 +157,9 @@ func requireOnlySummary(t *testing.T, event *historypb.HistoryEvent, summary str
 func withoutAttributes(t *testing.T, event *historypb.HistoryEvent) *historypb.HistoryEvent {
 	t.Helper()
 	event, _ = proto.Clone(event).(*historypb.HistoryEvent)
+	if began := event.GetWorkflowExecutionStartedEventAttributes(); began != nil {
+		began.WorkflowId = "" // it has the execution_id, as the search attribute has
+	}
 	set := event.GetWorkflowExecutionStartedEventAttributes().GetSearchAttributes()
 	if set == nil {
 		set = event.GetUpsertWorkflowSearchAttributesEventAttributes().GetSearchAttributes()
