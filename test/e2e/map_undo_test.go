@@ -24,10 +24,14 @@ func TestCallsThatUndoAreGoverned(t *testing.T) {
 			{"id":"c","type":"verb","verb":"gate:create_thing","args":{"id":"${trigger_data.c}"},"compensate":{"verb":"gate:create_thing","args":{"id":"${trigger_data.undo_c}"}}},
 			{"id":"stop","type":"raise","error":{"code":"STOPPED"}}]`)
 		about := func(action, id string) map[string]any {
-			return map[string]any{
+			p := map[string]any{
 				"name": action + " " + id, "verbMatchers": []any{map[string]any{"verb": "gate:create_thing"}},
-				"conditions": []any{map[string]any{"field": "args.id", "operator": "equals", "value": id}}, "action": map[string]any{"type": action}, "approval": map[string]any{"self_approval": true},
+				"conditions": []any{map[string]any{"field": "args.id", "operator": "equals", "value": id}}, "action": map[string]any{"type": action},
 			}
+			if action == "require_approval" {
+				p["approval"] = map[string]any{"self_approval": true}
+			}
+			return p
 		}
 		tenant.User.NewPolicy(t, about("require_approval", list[4]))
 		tenant.User.NewPolicy(t, about("block", list[5]))
