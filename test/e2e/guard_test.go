@@ -147,6 +147,8 @@ func TestTrustedResultsDoNotHoldAnHonestConversation(t *testing.T) {
 
 	patch("/verbs/get_note", map[string]any{"taint": []string{}})
 	patch("", map[string]any{"base_url": rig.Serve(t, shop)})
+	a = tenant.User.Do(http.MethodPost, "/v1/credentials", map[string]any{"provider": "bazaar", "type": "bearer", "data": map[string]any{"token": "canary-guard"}})
+	require.Equal(t, http.StatusCreated, a.Status, "a credential is for one address: %s", a.Body)
 	require.Equal(t, "external", trust(), "another address is another source")
 	require.Equal(t, "pending_approval", converse("moved")[0])
 	patch("", map[string]any{"trust": "own"})

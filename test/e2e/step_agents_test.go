@@ -86,7 +86,7 @@ func TestCallsOfAMapAreTaintedOnceItsModelHasReadAnAnswer(t *testing.T) {
 			"a step after a model that has read":      {steps: weighs + "," + makes, id: "made", fails: true},
 			"a Map after a model that has read":       {steps: weighs + `,{"id":"in","type":"map","map_id":"INSIDE"}`, inside: makes, id: "made", fails: true},
 			"a step after a Map whose model has read": {steps: `{"id":"in","type":"map","map_id":"INSIDE"},` + makes, inside: weighs, id: "made", fails: true},
-			"a model of a Map within another":         {steps: `{"id":"in","type":"map","map_id":"INSIDE"}`, inside: marks, id: "quince"},
+			"a model of a Map within another":         {steps: `{"id":"in","type":"map","map_id":"INSIDE"}`, inside: marks, id: "quince", sent: 1},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
