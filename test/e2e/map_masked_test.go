@@ -197,7 +197,11 @@ func TestEventsOfStepsShowNoStoredSecret(t *testing.T) {
 		body := map[string]any{"payload": map[string]any{"with": secret.token}}
 		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusOK)
 		for _, of := range []string{"/v1/events", "/v1/executions/" + one.ExecutionID + "/events"} {
-			told := string(tenant.User.Do(http.MethodGet, of, nil).Body)
+			var told string
+			rig.Until(t, arriveLimit, "the events are complete", func() bool {
+				told = string(tenant.User.Do(http.MethodGet, of, nil).Body)
+				return strings.Contains(told, `{"n":1,"with":"[masked]"}`) && strings.Contains(told, `"reason":"[masked]"`)
+			})
 			require.NotContains(t, told, secret.token, of)
 			require.Contains(t, told, `{"n":1,"with":"[masked]"}`, of)
 			require.Contains(t, told, `"reason":"[masked]"`, of)

@@ -89,11 +89,14 @@ type delivery struct {
 	}
 }
 
-// deliveryOf returns the only delivery of a webhook.
+// deliveryOf returns the only delivery of a webhook, once the event was read for it.
 func deliveryOf(t *testing.T, tenant *rig.Tenant, webhook string) (d delivery) {
 	t.Helper()
 	var list []delivery
-	tenant.User.Do(http.MethodGet, "/v1/webhooks/"+webhook+"/deliveries", nil).Data(t, &list)
+	rig.Until(t, arriveLimit, "the event is read for the webhook", func() bool {
+		tenant.User.Do(http.MethodGet, "/v1/webhooks/"+webhook+"/deliveries", nil).Data(t, &list)
+		return len(list) > 0
+	})
 	require.Len(t, list, 1)
 	return list[0]
 }
@@ -260,7 +263,7 @@ func TestTemporalDeliveryShowsIDsOnly(t *testing.T) {
 				})
 				require.Equal(t, map[string]int{"delivered": 2, "failed": 2, "cancelled": 1}[end], r.of(t, d.ID))
 				temporal := stranger(t, s)
-				workflow := flow.DeliveryRef{WebhookID: uuid.MustParse(r.id), EventID: uuid.MustParse(strings.TrimPrefix(d.ID, "evt_")), Round: 1}.WorkflowID()
+				workflow := flow.DeliveryRef{TenantID: uuid.MustParse(tenant.ID), WebhookID: uuid.MustParse(r.id), EventID: uuid.MustParse(strings.TrimPrefix(d.ID, "evt_")), Round: 1}.WorkflowID()
 				events := closedHistory(t, temporal, workflow)
 				payloads := 0
 				for _, event := range events.Events {
