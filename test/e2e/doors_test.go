@@ -282,7 +282,8 @@ func TestCredentialWithoutAProviderIsStoredWithAWarning(t *testing.T) {
 	store := func(provider string) (made struct {
 		Provider string
 		Warnings []string
-	}) {
+	},
+	) {
 		t.Helper()
 		a := tenant.User.Do(http.MethodPost, "/v1/credentials", map[string]any{"provider": provider, "type": "bearer", "data": map[string]string{"token": "t"}})
 		require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)

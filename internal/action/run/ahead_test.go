@@ -11,9 +11,9 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"
 )
 

@@ -166,7 +166,8 @@ func request() model.Request {
 			{Role: model.Result, CallID: "gone", Text: "1"},
 			{Role: model.User, Text: "hello"},
 			{Role: model.Assistant, Text: " ", Calls: []model.ToolCall{
-				{ID: "functions.get:0", Name: "shop:get_order", Args: json.RawMessage(`{"id":"1"}`)}, {ID: "functions.get:0", Name: "browser.open page", Args: json.RawMessage(`{"half`)},
+				{ID: "functions.get:0", Name: "shop:get_order", Args: json.RawMessage(`{"id":"1"}`)},
+				{ID: "functions.get:0", Name: "browser.open page", Args: json.RawMessage(`{"half`)},
 				{ID: strings.Repeat("x", 80), Name: "shop:get_order", Args: json.RawMessage(`[1]`)},
 			}},
 			{Role: model.Result, CallID: "functions.get:0", Text: ""},
