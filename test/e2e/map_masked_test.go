@@ -194,8 +194,7 @@ func TestEventsOfStepsShowNoStoredSecret(t *testing.T) {
 		trigger := publish(t, tenant, "Tells a secret", `[
 			{"id":"tell","type":"emit","event":"custom.box.opened","data":{"n":1,"with":"${trigger_data.with}"}},
 			{"id":"call","type":"escalate","reason":"${trigger_data.with}"}]`)
-		body := map[string]any{"payload": map[string]any{"with": secret.token}}
-		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, body, "Prefer: wait=60"), http.StatusOK)
+		one := mapExecutionOf(t, tenant.Runtime.Do(http.MethodPost, trigger, map[string]any{"payload": map[string]any{"with": secret.token}}, "Prefer: wait=60"), http.StatusOK)
 		for _, of := range []string{"/v1/events", "/v1/executions/" + one.ExecutionID + "/events"} {
 			var told string
 			rig.Until(t, arriveLimit, "the events are complete", func() bool {
@@ -203,8 +202,6 @@ func TestEventsOfStepsShowNoStoredSecret(t *testing.T) {
 				return strings.Contains(told, `{"n":1,"with":"[masked]"}`) && strings.Contains(told, `"reason":"[masked]"`)
 			})
 			require.NotContains(t, told, secret.token, of)
-			require.Contains(t, told, `{"n":1,"with":"[masked]"}`, of)
-			require.Contains(t, told, `"reason":"[masked]"`, of)
 		}
 	})
 }
