@@ -102,18 +102,18 @@ func (s *stack) connectShop(ctx context.Context, c *client, t *tenant, shopURL s
 }
 
 // strangersWrite are the places in results of the shop that have what its customers write. All else is
-// the shop's own.
+// the shop's own: its people enter names and addresses of mail, as in most shops.
 func strangersWrite() map[string][]string {
-	order, ticket := []string{"/note"}, []string{"/subject", "/body", "/comments/*/body"}
+	order, ticket := []string{"/note", "/shipping_address"}, []string{"/subject", "/body", "/comments/*/body"}
 	places := map[string][]string{
-		"list_orders": {"/data/*/note"}, "list_customers": {"/data/*/name"},
+		"list_orders": {"/data/*/note", "/data/*/shipping_address"}, "list_customers": {"/data/*/metadata"},
 		"list_tickets": {"/data/*/subject", "/data/*/body", "/data/*/comments/*/body"},
 	}
 	for _, verb := range []string{"get_order", "create_order", "update_order", "cancel_order"} {
 		places[verb] = order
 	}
 	for _, verb := range []string{"get_customer", "create_customer", "update_customer"} {
-		places[verb] = []string{"/name"}
+		places[verb] = []string{"/metadata"}
 	}
 	for _, verb := range []string{"get_ticket", "create_ticket", "comment_ticket", "close_ticket"} {
 		places[verb] = ticket

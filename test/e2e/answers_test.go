@@ -135,13 +135,12 @@ func TestAnswerOfAnyFormIsAResult(t *testing.T) {
 		return slug
 	}
 	for name, c := range cases {
-		// A provider of its own, so that the failures of others do not open its circuit.
-		slug := connect("of-" + strings.ToLower(strings.ReplaceAll(name, " ", "-")))
 		for _, declared := range []string{"bare", "default", "json", "text", "pdf"} {
 			if len(name) > 5 && declared != "bare" || strings.HasSuffix(name, "MiB") && declared != "bare" {
 				continue // the declaration changes nothing: a few suffice
 			}
-			id := "write-" + strings.ReplaceAll(name, " ", "-") + "-" + declared
+			id := "write-" + strings.ToLower(strings.ReplaceAll(name, " ", "-")) + "-" + declared
+			slug := connect("of-" + id) // its own provider, so that failures of others do not open its circuit
 			run := func(verb, id string) rig.Answer {
 				return tenant.Runtime.Run(slug+":"+verb+"_"+declared, map[string]string{"as": name}, id)
 			}

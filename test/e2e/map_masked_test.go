@@ -443,7 +443,7 @@ func TestEditOfARetryForTooManyIterationsIsRefused(t *testing.T) {
 		path := failed(t, tenant, trigger, map[string]any{"payload": map[string]any{"items": items}})
 		return tenant.User.Do(http.MethodPost, path+"/retry", edits("check", map[string]any{"id": "fits", "n": 1}), "Prefer: wait=60")
 	}
-	refused := requireCode(t, retry(104), http.StatusUnprocessableEntity, "INVALID_ARGS")
+	refused := requireCode(t, retry(250), http.StatusUnprocessableEntity, "INVALID_ARGS")
 	require.Contains(t, string(refused.Error.Details), `"path":"/edits/check","rule":"masked"`)
 	require.Contains(t, string(refused.Error.Details), "more than 100 iterations")
 }

@@ -190,7 +190,8 @@ func TestUndoingThatIsHeldShowsThatPeopleAreAsked(t *testing.T) {
 		t.Helper()
 		g, tenant := connected(t, s)
 		other, _ := tenant.User.NewUser(t, rig.Address(), "approver")
-		held(t, tenant, "gate:delete_thing")
+		editor, _ := tenant.User.NewUser(t, rig.Address(), "approver")
+		tenant.User.NewPolicy(t, rig.RequireApproval("asks", "gate:delete_thing", nil))
 		list := ids(5)
 		path := startMap(t, tenant, publish(t, tenant, "Asks before it undoes", undoesByDeleting), map[string]any{"a": list[0], "b": list[1], "undo_a": list[2], "undo_b": list[3]})
 		first := awaitAsking(t, tenant, path)
@@ -214,7 +215,7 @@ func TestUndoingThatIsHeldShowsThatPeopleAreAsked(t *testing.T) {
 			require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPost, path+"/"+what, nil).Status)
 		}
 		requireCode(t, tenant.User.Do(http.MethodPost, path+"/retry", nil), http.StatusConflict, "CONFLICT")
-		edited := decide(t, tenant.User, first, "approve", map[string]any{"edited_args": map[string]any{"id": list[4]}})
+		edited := decide(t, editor, first, "approve", map[string]any{"edited_args": map[string]any{"id": list[4]}})
 		require.Equal(t, "pending", edited.Status)
 		require.Equal(t, edited.ID, awaitUndoing(t, tenant, path, "pending_approval", "b").WaitingFor.ApprovalID, "it names the approval that people are asked about now")
 		require.Empty(t, g.of(list[3]))

@@ -3,12 +3,14 @@ package governance
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/test/oracle"
+	"agentruntime/test/rig"
 )
 
 // Numbers of thirty digits, just at and around a threshold.
@@ -141,7 +143,8 @@ func sentTo(b *bank) []string {
 }
 
 // TestVerbNameDisguisedIsNotSent asks for a blocked verb under every name that might
-// be taken for it. None is the verb, and none is sent.
+// be taken for it. Names that are the verb in another spelling are judged as the verb is, the others are
+// no verb, and none is sent.
 func TestVerbNameDisguisedIsNotSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -149,9 +152,17 @@ func TestVerbNameDisguisedIsNotSent(t *testing.T) {
 	for name, verb := range lookAlikes(mediumWrite) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, path := range []string{"/v1/runtime/governance/evaluate", "/v1/runtime/actions/run"} {
-				a := w.Runtime.Do(http.MethodPost, path, m{"verb": verb, "args": m{"id": "x"}})
-				require.Contains(t, []int{http.StatusBadRequest, http.StatusNotFound}, a.Status, "%s: %s", path, a.Body)
+			evaluation := w.Runtime.Do(http.MethodPost, "/v1/runtime/governance/evaluate", m{"verb": verb, "args": m{"id": "x"}})
+			ran := w.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", m{"verb": verb, "args": m{"id": "x"}})
+			if slices.Contains([]string{"upper case", "a capital", "tool name"}, name) {
+				var e evaluated
+				evaluation.Data(t, &e)
+				require.Equal(t, "block", e.Decision)
+				refused(t, ran, http.StatusForbidden, "GOVERNANCE_BLOCKED")
+			} else {
+				for _, a := range []rig.Answer{evaluation, ran} {
+					require.Contains(t, []int{http.StatusBadRequest, http.StatusNotFound}, a.Status, "%s", a.Body)
+				}
 			}
 			require.Zero(t, w.bank.effects())
 		})

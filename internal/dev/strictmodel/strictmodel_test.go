@@ -76,7 +76,7 @@ func TestServerRefusesAsItsAPIDoes(t *testing.T) {
 	}), func(reasons []string) { told = append(told, reasons...) }))
 	defer server.Close()
 	for path, want := range map[string]string{"/v1/chat/completions": `{"error":{"message":"`, "/v1/messages": `{"type":"error"`, "/other": `{"model":""}`} {
-		resp, err := http.Post(server.URL+path, "application/json", strings.NewReader(`{"model":""}`)) //nolint:noctx // a test server
+		resp, err := http.Post(server.URL+path, "application/json", strings.NewReader(`{"model":""}`))
 		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)

@@ -127,12 +127,14 @@ func text(raw json.RawMessage) (s string) {
 		return s
 	}
 	var parts []struct{ Text string }
-	if json.Unmarshal(raw, &parts) == nil {
-		for _, part := range parts {
-			s += part.Text
-		}
+	if json.Unmarshal(raw, &parts) != nil {
+		return ""
 	}
-	return s
+	var whole strings.Builder
+	for _, part := range parts {
+		whole.WriteString(part.Text)
+	}
+	return whole.String()
 }
 
 func arguments(raw json.RawMessage) string {

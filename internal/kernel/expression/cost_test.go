@@ -46,7 +46,10 @@ func deep(depth, size int) json.RawMessage {
 func many(n int, text func(i int) string) string {
 	list := make([]string, n)
 	for i := range list {
-		raw, _ := json.Marshal(text(i))
+		raw, err := json.Marshal(text(i))
+		if err != nil {
+			panic(err)
+		}
 		list[i] = string(raw)
 	}
 	return "[" + strings.Join(list, ",") + "]"

@@ -1,6 +1,9 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // maxEscape is the longest escape that a decoder reads, in bytes: an HTML entity, or two \uXXXX.
 const maxEscape = 12
@@ -37,7 +40,7 @@ func (t *Stream) Next(piece string) string {
 		}
 	}
 	shown := string(t.s.Scrub(t.held[:to:to]))
-	t.held = append([]byte(nil), t.held[to:]...)
+	t.held = slices.Clone(t.held[to:])
 	if t.full = len(t.held) > mostHeld; t.full {
 		t.held = nil
 	}

@@ -70,9 +70,8 @@ func TestStreamThatKeepsTooMuchBackShowsNoMore(t *testing.T) {
 	t.Parallel()
 	s := redact.NewScrubber("aaaa")
 	stream := s.Stream()
-	shown := ""
 	for range 100 {
-		shown += stream.Next(strings.Repeat("a", 1024))
+		require.Empty(t, stream.Next(strings.Repeat("a", 1024)))
 	}
-	require.Empty(t, shown+stream.Next(" b")+stream.Rest())
+	require.Empty(t, stream.Next(" b")+stream.Rest())
 }

@@ -16,9 +16,13 @@ const (
 	Event = "event"
 )
 
-// Fact names a fact of a customer, Map an execution of a Map, and Agent one that was asked.
-func Fact(id string) string  { return "fact:" + id }
-func Map(id string) string   { return "map:" + id }
+// Fact names a fact of a customer.
+func Fact(id string) string { return "fact:" + id }
+
+// Map names an execution of a Map.
+func Map(id string) string { return "map:" + id }
+
+// Agent names an execution in which another agent was asked.
 func Agent(id string) string { return "agent:" + id }
 
 // Most is how many sources are named of one session or execution.
@@ -71,7 +75,9 @@ func Contains(result json.RawMessage, places []string) bool {
 }
 
 // unescape reads a member's name of a JSON pointer.
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+func unescape(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+}
 
 func within(value any, path []string) bool {
 	if len(path) == 0 {
@@ -96,7 +102,7 @@ func within(value any, path []string) bool {
 		}
 		// Providers write names in another case now and then: that is the place as well.
 		for name, member := range v {
-			if strings.EqualFold(name, unescape.Replace(path[0])) && in(member) {
+			if strings.EqualFold(name, unescape(path[0])) && in(member) {
 				return true
 			}
 		}

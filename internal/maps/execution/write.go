@@ -249,29 +249,26 @@ func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flo
 	if err != nil || len(commands) == 0 {
 		return nil, err
 	}
-	var l *loader
-	var texts []*json.RawMessage
-	bytes := 0
-	for i, command := range commands {
-		if len(queues) >= saidAtOnce || bytes >= saidTogether {
-			if err := s.say(ctx, e, texts, queues); err != nil {
+	var p piece
+	for _, command := range commands {
+		if len(p.queues) >= saidAtOnce || p.bytes >= saidTogether {
+			if err := s.say(ctx, e, p); err != nil {
 				return nil, err
 			}
-			l, texts, queues, bytes = nil, nil, nil, 0
+			p = piece{}
 		}
 		switch c := command.(type) {
 		case stepmachine.Emit:
-			if l == nil {
-				if l, err = s.loader(ctx, e, w.Commands); err != nil {
+			if p.loader == nil {
+				if p.loader, err = s.loader(ctx, e, w.Commands); err != nil {
 					return nil, err
 				}
 			}
-			data, err := s.emitted(ctx, e, l, c, w.Commands)
+			data, err := s.emitted(ctx, e, p.loader, c, w.Commands)
 			if err != nil {
 				return nil, err
 			}
-			texts, bytes = append(texts, &data), bytes+len(data)
-			queues = append(queues, func(b *db.Batch) {
+			p.add(&data, func(b *db.Batch) {
 				event.QueueCustom(b, event.Event{
 					TenantID: e.TenantID, Key: key, About: about(e), Causes: []event.Cause{{Type: event.CauseExecution, ID: e.ExecutionID}},
 					Body: event.NewCustom(event.Type(c.Type), c.ID, "map:"+e.MapID.String(), data),
@@ -279,8 +276,7 @@ func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flo
 			})
 		case stepmachine.Escalate:
 			text := json.RawMessage(mustJSON(c.Reason))
-			texts, bytes = append(texts, &text), bytes+len(text)
-			queues = append(queues, func(b *db.Batch) {
+			p.add(&text, func(b *db.Batch) {
 				var reason string
 				_ = json.Unmarshal(text, &reason) // a hidden text is a text
 				event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
@@ -288,23 +284,33 @@ func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flo
 				}}, event.PublicID(uuid.NewSHA1(e.ID, []byte("escalate "+subjectOf(w.MapRef, c.Ref)))))
 			})
 		}
-		if i == len(commands)-1 {
-			if err := s.Hide(ctx, e.TenantID, texts...); err != nil {
-				return nil, err
-			}
-		}
 	}
-	return queues, nil
+	if err := s.Hide(ctx, e.TenantID, p.texts...); err != nil {
+		return nil, err
+	}
+	return p.queues, nil
+}
+
+// piece is what is looked through and written together.
+type piece struct {
+	loader *loader
+	texts  []*json.RawMessage
+	bytes  int
+	queues []func(b *db.Batch)
+}
+
+func (p *piece) add(text *json.RawMessage, queue func(b *db.Batch)) {
+	p.texts, p.bytes, p.queues = append(p.texts, text), p.bytes+len(*text), append(p.queues, queue)
 }
 
 // say writes a piece of what is said.
-func (s *Service) say(ctx context.Context, e Execution, texts []*json.RawMessage, queues []func(b *db.Batch)) error {
-	if err := s.Hide(ctx, e.TenantID, texts...); err != nil {
+func (s *Service) say(ctx context.Context, e Execution, p piece) error {
+	if err := s.Hide(ctx, e.TenantID, p.texts...); err != nil {
 		return err
 	}
 	b := &db.Batch{}
-	for _, one := range queues {
-		one(b)
+	for _, queue := range p.queues {
+		queue(b)
 	}
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
 		return fmt.Errorf("execution: write events: %w", err)

@@ -197,7 +197,8 @@ func (a *App) buildEngine() error {
 	return nil
 }
 
-func (a *App) buildRuns() (err error) {
+// buildSources makes what calls are taken from: the catalog, providers of models, credentials and files.
+func (a *App) buildSources() (err error) {
 	if a.catalog, err = catalog.New(catalog.Deps{DB: a.pool, Quotas: a.quotas}); err != nil {
 		return err
 	}
@@ -210,11 +211,16 @@ func (a *App) buildRuns() (err error) {
 	if a.vault, err = openVault(a.cfg, a.pool, a.quotas, a.modelProviders); err != nil {
 		return err
 	}
-	client, err := httpcall.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
-	if err != nil {
+	a.files, err = resultfile.New(resultfile.Deps{DB: a.pool, Keys: a.vault, Quotas: a.quotas})
+	return err
+}
+
+func (a *App) buildRuns() (err error) {
+	if err := a.buildSources(); err != nil {
 		return err
 	}
-	if a.files, err = resultfile.New(resultfile.Deps{DB: a.pool, Keys: a.vault, Quotas: a.quotas}); err != nil {
+	client, err := httpcall.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
+	if err != nil {
 		return err
 	}
 	sets, err := policy.NewSets(a.pool)

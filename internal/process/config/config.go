@@ -196,17 +196,9 @@ func (c Config) Check(need ...Need) error {
 func (c Config) checkPart(n Need, bad func(string, ...any)) {
 	switch n {
 	case NeedDatabase:
-		if c.DatabaseURL == "" {
-			bad("DATABASE_URL is required")
-		} else if !db.ValidURL(c.DatabaseURL) {
-			bad("DATABASE_URL must be an address such as postgres://user:password@host:5432/database")
-		}
+		checkDatabase("DATABASE_URL", "is required", c.DatabaseURL, bad)
 	case NeedMigrate:
-		if c.MigrateURL == "" {
-			bad("MIGRATE_DATABASE_URL is required: the address of the database for the role that owns the schema")
-		} else if !db.ValidURL(c.MigrateURL) {
-			bad("MIGRATE_DATABASE_URL must be an address such as postgres://user:password@host:5432/database")
-		}
+		checkDatabase("MIGRATE_DATABASE_URL", "is required: the address of the database for the role that owns the schema", c.MigrateURL, bad)
 	case NeedTemporal:
 		if c.TemporalAddress == "" {
 			bad("TEMPORAL_ADDRESS is required")
@@ -243,6 +235,15 @@ func (c Config) checkPart(n Need, bad func(string, ...any)) {
 		c.checkCodec(bad)
 	case NeedMail:
 		c.checkMail(bad)
+	}
+}
+
+func checkDatabase(name, absent, value string, bad func(string, ...any)) {
+	switch {
+	case value == "":
+		bad("%s %s", name, absent)
+	case !db.ValidURL(value):
+		bad("%s must be an address such as postgres://user:password@host:5432/database", name)
 	}
 }
 

@@ -127,12 +127,7 @@ func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name
 		if err := c.lockImport(ctx, tx, who.TenantID, name.Provider); err != nil {
 			return err
 		}
-		was, err := c.verb(ctx, tx, who.TenantID, name)
-		if fault.HasCode(err, fault.CodeVerbNotFound) {
-			if _, err := c.provider(ctx, tx, who.TenantID, name.Provider); err != nil {
-				return err
-			}
-		}
+		was, err := c.verbOfProvider(ctx, tx, who.TenantID, name)
 		if err != nil {
 			return err
 		}
@@ -173,6 +168,17 @@ func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name
 			"fields": []string{"trust", "taint"}, "trust": v.Trust, "trust_before": was.Trust, "taint": orNone(v.Taint), "taint_before": orNone(was.Taint),
 		}))
 	})
+	return v, err
+}
+
+// verbOfProvider reads a verb. PROVIDER_NOT_FOUND where the tenant has no such provider, else VERB_NOT_FOUND.
+func (c *Catalog) verbOfProvider(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, name verb.Name) (Verb, error) {
+	v, err := c.verb(ctx, tx, tenant, name)
+	if fault.HasCode(err, fault.CodeVerbNotFound) {
+		if _, err := c.provider(ctx, tx, tenant, name.Provider); err != nil {
+			return Verb{}, err
+		}
+	}
 	return v, err
 }
 

@@ -128,35 +128,12 @@ func (o *operation) takeApart(media map[string]any) error {
 	if !has {
 		schema = map[string]any{}
 	}
-	mayLack := false // the body without its argument is {}
 	if body.Kind == httpplan.BodyForm || body.Kind == httpplan.BodyMultipart {
 		body.Fields = o.encodings(field(media, "encoding"))
 	}
-	if body.Kind == httpplan.BodyJSON || body.Kind == httpplan.BodyForm || body.Kind == httpplan.BodyMultipart {
-		ch := o.subtypesOfBody(schema)
-		if ch != nil && o.takeSubtypes(ch) {
-			return nil
-		}
-		flat := &object{props: map[string]any{}}
-		flat.read = ch == nil && o.readObject(schema, flat, 0)
-		if flat.read && len(flat.props) > 0 && !o.clashes(flat) {
-			if body.Kind == httpplan.BodyMultipart {
-				o.takeFiles(flat)
-			}
-			o.withoutCredentials(flat)
-			o.addObject(flat)
-			body.Names = o.formNames(sortedKeys(flat.props), flat.closed || flat.extra == nil)
-			return nil
-		}
-		if body.Kind == httpplan.BodyForm && o.emptyForm(schema) {
-			return nil
-		}
-		if body.Kind == httpplan.BodyJSON && flat.mayBeEmpty() && o.isObject(schema) {
-			if flat.closed {
-				return nil // {} is its only value, and sent without an argument
-			}
-			mayLack = true
-		}
+	taken, mayLack := o.takeMembers(schema)
+	if taken {
+		return nil
 	}
 	if body.Kind == httpplan.BodyMultipart {
 		return reason("its multipart body is not an object whose properties can be arguments")
@@ -180,6 +157,36 @@ func (o *operation) takeApart(media map[string]any) error {
 		o.required = append(o.required, body.Arg)
 	}
 	return nil
+}
+
+// takeMembers makes an argument of each property of a body, where these are known and have names of their
+// own. mayLack: the body without an argument is {}.
+func (o *operation) takeMembers(schema any) (taken, mayLack bool) {
+	body := o.plan.Body
+	if body.Kind != httpplan.BodyJSON && body.Kind != httpplan.BodyForm && body.Kind != httpplan.BodyMultipart {
+		return false, false
+	}
+	ch := o.subtypesOfBody(schema)
+	if ch != nil && o.takeSubtypes(ch) {
+		return true, false
+	}
+	flat := &object{props: map[string]any{}}
+	flat.read = ch == nil && o.readObject(schema, flat, 0)
+	switch {
+	case flat.read && len(flat.props) > 0 && !o.clashes(flat):
+		if body.Kind == httpplan.BodyMultipart {
+			o.takeFiles(flat)
+		}
+		o.withoutCredentials(flat)
+		o.addObject(flat)
+		body.Names = o.formNames(sortedKeys(flat.props), flat.closed || flat.extra == nil)
+		return true, false
+	case body.Kind == httpplan.BodyForm:
+		return o.emptyForm(schema), false
+	case body.Kind == httpplan.BodyJSON && flat.mayBeEmpty() && o.isObject(schema):
+		return flat.closed, true // a closed one has {} as its only value, and is sent without an argument
+	}
+	return false, false
 }
 
 // isObject reports whether a schema says that its value is an object and nothing else.

@@ -64,13 +64,13 @@ type fileView struct {
 }
 
 // end makes the result of a file that arrived whole, and says why another one is none.
-func (f *filing) end(out httpcall.Outcome, a *run.Answer) {
+func (f *filing) end(ctx context.Context, out httpcall.Outcome, a *run.Answer) {
 	if f.w == nil && out.KeepErr == nil {
 		return
 	}
 	err := out.KeepErr
 	if err == nil && out.File != nil {
-		err = f.w.End(f.ctx)
+		err = f.w.End(ctx)
 	}
 	switch {
 	case errors.Is(err, errWithheld):
@@ -94,7 +94,7 @@ func (f *filing) end(out httpcall.Outcome, a *run.Answer) {
 		}
 	}
 	if f.w != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), dropWithin)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropWithin)
 		defer cancel()
 		_ = f.w.Drop(ctx) // a sweeper deletes what stays
 	}

@@ -118,7 +118,7 @@ func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
 		}
 		answer.Note.Headers = resultnote.Headers(out.Header, r.plan.Headers, a.Clean)
 		read(out, a.Clean, &answer, f.w != nil)
-		f.end(out, &answer)
+		f.end(ctx, out, &answer)
 	case attempt.Sent:
 	}
 	return answer

@@ -147,16 +147,8 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		rows.claimed(b, run)
 	})
 	rows.stop()
-	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
-		if equal, found, err := s.d.Runs.Unsettled(ctx, e.TenantID, f); err != nil {
-			return flow.MapCallEnd{}, err
-		} else if found {
-			return s.unsettled(ctx, e, in, equal)
-		}
-		return s.notClaimed(ctx, e, in, f)
-	}
 	if err != nil {
-		return flow.MapCallEnd{}, err
+		return s.notMade(ctx, e, in, err)
 	}
 	end := undoing(in, kept, at, s.begun(e, call.Ref, at))
 	if end.Unwritten, err = rows.left(ctx, at.Run.ExecutionID); err != nil {
@@ -171,6 +163,23 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 		end.End.Result, err = s.instead(ctx, e, call, end.Run)
 	}
 	return end, err
+}
+
+// notMade is the end of a call that could not be claimed: it was refused, or an equal one is not settled.
+// Faults of ours are returned.
+func (s *Stepper) notMade(ctx context.Context, e execution.Execution, in flow.MapCall, err error) (flow.MapCallEnd, error) {
+	f := fault.As(err)
+	if f == nil || f.Code == fault.CodeServiceUnavailable || f.Code == fault.CodeInternal {
+		return flow.MapCallEnd{}, err
+	}
+	equal, found, err := s.d.Runs.Unsettled(ctx, e.TenantID, f)
+	if err != nil {
+		return flow.MapCallEnd{}, err
+	}
+	if found {
+		return s.unsettled(ctx, e, in, equal)
+	}
+	return s.notClaimed(ctx, e, in, f)
 }
 
 // notClaimed ends a call that was refused when it was claimed. That can be before anything is written. What

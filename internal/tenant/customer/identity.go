@@ -3,6 +3,7 @@ package customer
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/mail"
 	"slices"
 	"strings"
@@ -43,9 +44,7 @@ type Identity struct {
 func (in Identity) claims(c Customer) (json.RawMessage, error) {
 	said := map[string]json.RawMessage{}
 	given, _ := members(in.Metadata)
-	for name, value := range given {
-		said[name] = value
-	}
+	maps.Copy(said, given)
 	for _, one := range []struct {
 		name     string
 		has, new *string

@@ -2,7 +2,6 @@ package chat_test
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -128,7 +127,7 @@ func TestHistoryBeginsAsBefore(t *testing.T) {
 	}
 	for _, m := range before {
 		for _, c := range m.Calls {
-			require.Regexp(t, regexp.MustCompile(`^[a-zA-Z0-9]{9}$`), c.ID)
+			require.Regexp(t, `^[a-zA-Z0-9]{9}$`, c.ID)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"agentruntime/internal/kernel/model/chat"
 )
 
-func at(n int64) *int64 { return &n }
+func at(n int64) *int64 { return new(n) }
 
 func TestCallsAreToldApartByWhatServersSend(t *testing.T) {
 	t.Parallel()
