@@ -27,8 +27,8 @@ type Catalog interface {
 	Near(ctx context.Context, tenant uuid.UUID, name verb.Name) (catalog.Meant, error)
 	// KnownProvider reports whether the tenant can call a provider, and which one may be meant.
 	KnownProvider(ctx context.Context, tenant uuid.UUID, slug string) (known bool, meant string, err error)
-	// TrustVerb says whose words the results of a verb are, and which places of them taint all the same.
-	TrustVerb(ctx context.Context, who actor.Actor, name verb.Name, trust *verb.Trust, places []string) (catalog.Verb, error)
+	// TrustVerb changes what the tenant says of a verb.
+	TrustVerb(ctx context.Context, who actor.Actor, name verb.Name, is catalog.Said) (catalog.Verb, error)
 	// Missing returns those of the names that the catalog does not have.
 	Missing(ctx context.Context, tenant uuid.UUID, names []verb.Name) ([]verb.Name, error)
 	// Offer returns what the platform has under a slug.
@@ -52,6 +52,7 @@ type verbView struct {
 	Connected     bool             `json:"connected"`
 	Trust         verb.Trust       `json:"trust,omitempty"` // not in lists, as taint
 	Taint         []string         `json:"taint,omitempty"`
+	Egress        bool             `json:"egress,omitempty"`
 	Security      []alternative    `json:"security"`
 	Quarantined   bool             `json:"quarantined"`
 	Quarantine    *quarantineView  `json:"quarantine,omitempty"`
@@ -95,7 +96,7 @@ func viewSecurity(s verb.Security) []alternative {
 func viewVerb(v catalog.Verb) verbView {
 	return verbView{
 		Verb: v.Name.String(), Provider: v.Name.Provider, Domain: v.Domain, Description: v.Description, RiskLevel: v.Risk,
-		OperationType: v.Operation, Idempotency: v.Idempotency, Connected: v.Connected, Trust: v.Trust, Taint: v.Taint, Security: viewSecurity(v.Security), Schema: v.Schema,
+		OperationType: v.Operation, Idempotency: v.Idempotency, Connected: v.Connected, Trust: v.Trust, Taint: v.Taint, Egress: v.Egress, Security: viewSecurity(v.Security), Schema: v.Schema,
 		Quarantined: v.Quarantine != nil, Quarantine: viewQuarantine(v.Quarantine, false),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/provider/catalog"
 )
 
 // trustOf reads whose words results are; nil where nothing is said.
@@ -44,11 +45,13 @@ func (s *Server) trustProvider(ctx context.Context, c *wire.Call, b providerPatc
 	return rep, err
 }
 
-// trustVerb says whose words the results of a verb are, and which places taint all the same.
+// trustVerb changes what the tenant says of a verb: whose words its results are, which places taint all the
+// same, and whether it reaches an address of the caller's choice.
 func (s *Server) trustVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b struct {
-		Trust *string   `json:"trust"`
-		Taint *[]string `json:"taint"`
+		Trust  *string   `json:"trust"`
+		Taint  *[]string `json:"taint"`
+		Egress *bool     `json:"egress"`
 	}
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -66,8 +69,8 @@ func (s *Server) trustVerb(ctx context.Context, c *wire.Call) (wire.Reply, error
 			}
 		}
 	}
-	if trust == nil && places == nil {
-		v.Add("", "minProperties", "Say trust, taint or both.")
+	if trust == nil && places == nil && b.Egress == nil {
+		v.Add("", "minProperties", "Say at least one of trust, taint and egress.")
 	}
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
@@ -76,7 +79,7 @@ func (s *Server) trustVerb(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	changed, err := s.deps.Catalog.TrustVerb(ctx, c.Actor, name, trust, places)
+	changed, err := s.deps.Catalog.TrustVerb(ctx, c.Actor, name, catalog.Said{Trust: trust, Places: places, Egress: b.Egress})
 	if err != nil {
 		return wire.Reply{}, err
 	}

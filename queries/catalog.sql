@@ -268,19 +268,22 @@ SELECT shared.slug FROM (SELECT e.slug FROM enabled_providers e WHERE e.tenant_i
 -- GetVerbMeta of the tenant's own verbs: that is enough for most calls, and the other half costs
 -- time also where it finds nothing.
 SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at, v.quarantine,
-       trusted_places(v.tenant_id, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted
+       trusted_places(v.tenant_id, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted,
+       reaches_any_address(v.tenant_id, v.provider, v.name)::boolean AS egress
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
  WHERE v.tenant_id = @tenant_id AND v.provider = @provider AND v.name = @name;
 
 -- name: GetVerbMeta :one
 SELECT k.* FROM (
     SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at, v.quarantine, trusted_places(@tenant_id::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted
+           p.base_url, p.auth, p.updated_at, v.quarantine, trusted_places(@tenant_id::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted,
+           reaches_any_address(@tenant_id::uuid, v.provider, v.name)::boolean AS egress
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = @tenant_id::uuid AND v.provider = @provider::text AND v.name = @name::text
     UNION ALL
     SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at, NULL::json, trusted_places(@tenant_id::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash)
+           p.base_url, p.auth, p.updated_at, NULL::json, trusted_places(@tenant_id::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash),
+           reaches_any_address(@tenant_id::uuid, v.provider, v.name)
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = @tenant_id::uuid AND e.slug = @provider::text AND v.name = @name::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = @tenant_id::uuid AND o.slug = @provider::text)) k

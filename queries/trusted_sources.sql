@@ -1,7 +1,7 @@
 -- name: TrustOf :many
 -- What is said of a provider and of one of its verbs (of all of them where none is named), and whether it
 -- still counts.
-SELECT t.name, t.trust, t.taint, t.inherited, trust_counts(t.tenant_id, t.provider, t.name, t.base_url, t.schema_hash, t.plan_hash)::boolean AS counts
+SELECT t.name, t.trust, t.taint, t.inherited, t.egress, trust_counts(t.tenant_id, t.provider, t.name, t.base_url, t.schema_hash, t.plan_hash)::boolean AS counts
   FROM trusted_sources t
  WHERE t.tenant_id = @tenant_id AND t.provider = @provider AND (sqlc.narg('name')::text IS NULL OR t.name = sqlc.narg('name'));
 
@@ -19,15 +19,19 @@ ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = 'own', base_url = 
 UPDATE trusted_sources SET trust = 'external', inherited = (name <> '') WHERE tenant_id = @tenant_id AND provider = @provider;
 
 -- name: TrustVerb :execrows
-INSERT INTO trusted_sources AS t (tenant_id, provider, name, trust, taint, inherited, base_url, schema_hash, plan_hash)
-SELECT @tenant_id::uuid, @provider::text, f.name, @trust::text, @taint::json, @inherited::boolean, f.base_url, f.schema_hash, f.plan_hash
+INSERT INTO trusted_sources AS t (tenant_id, provider, name, trust, taint, inherited, egress, base_url, schema_hash, plan_hash)
+SELECT @tenant_id::uuid, @provider::text, f.name, @trust::text, @taint::json, @inherited::boolean, @egress::boolean, f.base_url, f.schema_hash, f.plan_hash
   FROM forms_to_trust(@tenant_id::uuid, @provider::text) f WHERE f.name = @name::text
-ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = excluded.trust, taint = excluded.taint, inherited = excluded.inherited,
+ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = excluded.trust, taint = excluded.taint, inherited = excluded.inherited, egress = excluded.egress,
     base_url = excluded.base_url, schema_hash = excluded.schema_hash, plan_hash = excluded.plan_hash;
 
 -- name: ForgetTrust :exec
--- Nothing is trusted of a provider that is deleted, nor of verbs that have other answers now.
-DELETE FROM trusted_sources WHERE tenant_id = @tenant_id AND provider = @provider AND (@every::boolean OR name = ANY (@names::text[]));
+-- Nothing is trusted of a provider that is deleted.
+DELETE FROM trusted_sources WHERE tenant_id = @tenant_id AND provider = @provider;
+
+-- name: ForgetAnswers :exec
+-- Verbs that have other answers now are trusted no longer, and have no places.
+UPDATE trusted_sources SET trust = 'external', taint = '[]', inherited = true WHERE tenant_id = @tenant_id AND provider = @provider AND name = ANY (@names::text[]);
 
 -- name: AnswersOfProvider :many
 SELECT name, answer FROM verb_answers WHERE tenant_id = @tenant_id AND provider = @provider;

@@ -205,7 +205,8 @@ func (q *Queries) GetOffer(ctx context.Context, db DBTX, arg GetOfferParams) (Ge
 
 const GetOwnVerbMeta = `-- name: GetOwnVerbMeta :many
 SELECT v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash, p.base_url, p.auth, p.updated_at, v.quarantine,
-       trusted_places(v.tenant_id, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted
+       trusted_places(v.tenant_id, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted,
+       reaches_any_address(v.tenant_id, v.provider, v.name)::boolean AS egress
   FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
  WHERE v.tenant_id = $1 AND v.provider = $2 AND v.name = $3
 `
@@ -230,6 +231,7 @@ type GetOwnVerbMetaRow struct {
 	UpdatedAt     time.Time
 	Quarantine    []byte
 	Trusted       []byte
+	Egress        bool
 }
 
 // What a run and an evaluation need to know about a verb, without its large columns.
@@ -258,6 +260,7 @@ func (q *Queries) GetOwnVerbMeta(ctx context.Context, db DBTX, arg GetOwnVerbMet
 			&i.UpdatedAt,
 			&i.Quarantine,
 			&i.Trusted,
+			&i.Egress,
 		); err != nil {
 			return nil, err
 		}
@@ -561,14 +564,16 @@ func (q *Queries) GetVerbArtefacts(ctx context.Context, db DBTX, arg GetVerbArte
 }
 
 const GetVerbMeta = `-- name: GetVerbMeta :one
-SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.quarantine, k.trusted FROM (
+SELECT k.shared, k.provider, k.name, k.domain, k.risk_level, k.operation_type, k.idempotency, k.schema_hash, k.plan_hash, k.base_url, k.auth, k.updated_at, k.quarantine, k.trusted, k.egress FROM (
     SELECT false AS shared, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at, v.quarantine, trusted_places($1::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted
+           p.base_url, p.auth, p.updated_at, v.quarantine, trusted_places($1::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash) AS trusted,
+           reaches_any_address($1::uuid, v.provider, v.name)::boolean AS egress
       FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
      WHERE v.tenant_id = $1::uuid AND v.provider = $2::text AND v.name = $3::text
     UNION ALL
     SELECT true, v.provider, v.name, v.domain, v.risk_level, v.operation_type, v.idempotency, v.schema_hash, v.plan_hash,
-           p.base_url, p.auth, p.updated_at, NULL::json, trusted_places($1::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash)
+           p.base_url, p.auth, p.updated_at, NULL::json, trusted_places($1::uuid, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash),
+           reaches_any_address($1::uuid, v.provider, v.name)
       FROM enabled_providers e JOIN platform_providers p ON p.slug = e.slug JOIN platform_verbs v ON v.provider = e.slug
      WHERE e.tenant_id = $1::uuid AND e.slug = $2::text AND v.name = $3::text
        AND NOT EXISTS (SELECT FROM providers o WHERE o.tenant_id = $1::uuid AND o.slug = $2::text)) k
@@ -596,6 +601,7 @@ type GetVerbMetaRow struct {
 	UpdatedAt     time.Time
 	Quarantine    []byte
 	Trusted       []byte
+	Egress        bool
 }
 
 func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParams) (GetVerbMetaRow, error) {
@@ -616,6 +622,7 @@ func (q *Queries) GetVerbMeta(ctx context.Context, db DBTX, arg GetVerbMetaParam
 		&i.UpdatedAt,
 		&i.Quarantine,
 		&i.Trusted,
+		&i.Egress,
 	)
 	return i, err
 }

@@ -1047,6 +1047,7 @@ type TrustedSource struct {
 	BaseUrl    string
 	SchemaHash []byte
 	PlanHash   []byte
+	Egress     bool
 }
 
 type Turn struct {

@@ -60,30 +60,39 @@ func (q *Queries) DistrustProvider(ctx context.Context, db DBTX, arg DistrustPro
 	return err
 }
 
+const ForgetAnswers = `-- name: ForgetAnswers :exec
+UPDATE trusted_sources SET trust = 'external', taint = '[]', inherited = true WHERE tenant_id = $1 AND provider = $2 AND name = ANY ($3::text[])
+`
+
+type ForgetAnswersParams struct {
+	TenantID uuid.UUID
+	Provider string
+	Names    []string
+}
+
+// Verbs that have other answers now are trusted no longer, and have no places.
+func (q *Queries) ForgetAnswers(ctx context.Context, db DBTX, arg ForgetAnswersParams) error {
+	_, err := db.Exec(ctx, ForgetAnswers, arg.TenantID, arg.Provider, arg.Names)
+	return err
+}
+
 const ForgetTrust = `-- name: ForgetTrust :exec
-DELETE FROM trusted_sources WHERE tenant_id = $1 AND provider = $2 AND ($3::boolean OR name = ANY ($4::text[]))
+DELETE FROM trusted_sources WHERE tenant_id = $1 AND provider = $2
 `
 
 type ForgetTrustParams struct {
 	TenantID uuid.UUID
 	Provider string
-	Every    bool
-	Names    []string
 }
 
-// Nothing is trusted of a provider that is deleted, nor of verbs that have other answers now.
+// Nothing is trusted of a provider that is deleted.
 func (q *Queries) ForgetTrust(ctx context.Context, db DBTX, arg ForgetTrustParams) error {
-	_, err := db.Exec(ctx, ForgetTrust,
-		arg.TenantID,
-		arg.Provider,
-		arg.Every,
-		arg.Names,
-	)
+	_, err := db.Exec(ctx, ForgetTrust, arg.TenantID, arg.Provider)
 	return err
 }
 
 const TrustOf = `-- name: TrustOf :many
-SELECT t.name, t.trust, t.taint, t.inherited, trust_counts(t.tenant_id, t.provider, t.name, t.base_url, t.schema_hash, t.plan_hash)::boolean AS counts
+SELECT t.name, t.trust, t.taint, t.inherited, t.egress, trust_counts(t.tenant_id, t.provider, t.name, t.base_url, t.schema_hash, t.plan_hash)::boolean AS counts
   FROM trusted_sources t
  WHERE t.tenant_id = $1 AND t.provider = $2 AND ($3::text IS NULL OR t.name = $3)
 `
@@ -99,6 +108,7 @@ type TrustOfRow struct {
 	Trust     string
 	Taint     []byte
 	Inherited bool
+	Egress    bool
 	Counts    bool
 }
 
@@ -118,6 +128,7 @@ func (q *Queries) TrustOf(ctx context.Context, db DBTX, arg TrustOfParams) ([]Tr
 			&i.Trust,
 			&i.Taint,
 			&i.Inherited,
+			&i.Egress,
 			&i.Counts,
 		); err != nil {
 			return nil, err
@@ -151,10 +162,10 @@ func (q *Queries) TrustProvider(ctx context.Context, db DBTX, arg TrustProviderP
 }
 
 const TrustVerb = `-- name: TrustVerb :execrows
-INSERT INTO trusted_sources AS t (tenant_id, provider, name, trust, taint, inherited, base_url, schema_hash, plan_hash)
-SELECT $1::uuid, $2::text, f.name, $3::text, $4::json, $5::boolean, f.base_url, f.schema_hash, f.plan_hash
-  FROM forms_to_trust($1::uuid, $2::text) f WHERE f.name = $6::text
-ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = excluded.trust, taint = excluded.taint, inherited = excluded.inherited,
+INSERT INTO trusted_sources AS t (tenant_id, provider, name, trust, taint, inherited, egress, base_url, schema_hash, plan_hash)
+SELECT $1::uuid, $2::text, f.name, $3::text, $4::json, $5::boolean, $6::boolean, f.base_url, f.schema_hash, f.plan_hash
+  FROM forms_to_trust($1::uuid, $2::text) f WHERE f.name = $7::text
+ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = excluded.trust, taint = excluded.taint, inherited = excluded.inherited, egress = excluded.egress,
     base_url = excluded.base_url, schema_hash = excluded.schema_hash, plan_hash = excluded.plan_hash
 `
 
@@ -164,6 +175,7 @@ type TrustVerbParams struct {
 	Trust     string
 	Taint     []byte
 	Inherited bool
+	Egress    bool
 	Name      string
 }
 
@@ -174,6 +186,7 @@ func (q *Queries) TrustVerb(ctx context.Context, db DBTX, arg TrustVerbParams) (
 		arg.Trust,
 		arg.Taint,
 		arg.Inherited,
+		arg.Egress,
 		arg.Name,
 	)
 	if err != nil {

@@ -22,7 +22,8 @@ BEGIN
                    'domain', v.domain, 'risk_level', v.risk_level, 'operation_type', v.operation_type, 'idempotency', v.idempotency,
                    'schema_hash', encode(v.schema_hash, 'base64'), 'plan_hash', encode(v.plan_hash, 'base64'),
                    'base_url', p.base_url, 'auth', p.auth, 'provider_at', p.updated_at, 'quarantine', v.quarantine,
-                   'trusted', trusted_places(p_tenant, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash))
+                   'trusted', trusted_places(p_tenant, v.provider, v.name, p.base_url, v.schema_hash, v.plan_hash),
+                   'egress', reaches_any_address(p_tenant, v.provider, v.name))
               FROM verbs v JOIN providers p ON p.tenant_id = v.tenant_id AND p.slug = v.provider
              WHERE v.tenant_id = p_tenant AND v.provider = p_provider AND v.name = p_verb),
         'credential', (SELECT json_build_object(

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -158,14 +159,15 @@ func requestTricks() []scenario {
 		{name: "two bodies in one", sentence: "Nothing follows the object.", try: func(h *hostile) {
 			h.fails(h.send([]byte(`{"verb":"` + lowWrite + `","args":{}}{"verb":"` + highWrite + `","args":{}}`)))
 		}},
-		{name: "names that look like the verb", sentence: "A verb has one spelling.", try: func(h *hostile) {
+		{name: "names that look like the verb", sentence: "Another spelling of a verb is judged as the verb.", try: func(h *hostile) {
 			for name, verb := range lookAlikes(highWrite) {
 				a := h.Runtime.Run(verb, h.args(), "")
+				if slices.Contains(spellings(), name) {
+					h.asks(a)
+					continue
+				}
 				require.Contains(h.t, []int{http.StatusBadRequest, http.StatusNotFound}, a.Status, "%s: %s", name, a.Body)
 			}
-		}},
-		{name: "the tool name of the verb", sentence: "Tool names are for models; run takes verbs.", try: func(h *hostile) {
-			h.fails(h.Runtime.Run(strings.Replace(highWrite, ":", "__", 1), h.args(), ""))
 		}},
 		{name: "a harmless verb with the address of another", sentence: "An argument stays in its place of the address.", try: func(h *hostile) {
 			for _, value := range []string{
@@ -276,7 +278,13 @@ func tokenTricks() []scenario {
 		forged("a token signed with a shared secret", "HS256 is not taken.", func(h *hostile) string {
 			return part(`{"alg":"HS256","typ":"JWT"}`) + "." + split(h.User.Token)[1] + "." + part(strings.Repeat("x", 32))
 		}),
-		forged("the key as a token", "A key is no session.", func(h *hostile) string { return h.Runtime.Key }),
+		{name: "the key as a token", sentence: "A key in the place of a token may do what the key may.", try: func(h *hostile) {
+			held := h.asks(h.run("held"))
+			c := &rig.Client{Base: h.User.Base, HTTP: h.User.HTTP, Token: h.Runtime.Key}
+			require.Equal(h.t, http.StatusForbidden, c.Decide(held, "approve", nil).Status)
+			require.Equal(h.t, http.StatusForbidden, c.Do(http.MethodDelete, "/v1/policies/"+h.gateID, nil).Status)
+			h.asks(c.Run(highWrite, h.args(), "held"))
+		}},
 		{name: "a token as the key", sentence: "A session is no key.", try: func(h *hostile) {
 			h.fails((&rig.Client{Base: h.User.Base, HTTP: h.User.HTTP, Key: h.User.Token}).Run(highWrite, h.args(), ""))
 		}},

@@ -8,8 +8,9 @@ import (
 )
 
 // First returns the policy that a new tenant begins with, as it is stored. In a session that has read what
-// others than the tenant wrote, people look at each write of medium risk. Verbs of high risk are not among
-// them: an approval policy would open those, and without one they stay blocked.
+// others than the tenant wrote, people look at each write of medium risk; a call that reaches an address
+// which neither the tenant nor the customer has named is one (package dispatch). Verbs of high risk are not
+// among them: an approval policy would open those, and without one they stay blocked.
 func First() (json.RawMessage, error) {
 	return encode(Policy{
 		Policy: governance.Policy{

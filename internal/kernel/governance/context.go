@@ -27,7 +27,7 @@ func (m Made) Context() Context {
 	written := readOwn(m.Metadata)
 	c := Context{
 		AgentID: m.AgentID, OwnAgentID: m.AgentID, MapID: notEmpty(written.MapID), SessionID: m.SessionID, KeyID: m.KeyID, DryRun: &m.DryRun, Now: m.Now,
-		Tainted: written.Tainted, TaintSources: written.TaintSources, Agent: written.Agent, Metadata: written.Message,
+		Tainted: written.Tainted, TaintSources: written.TaintSources, UnnamedAddress: written.Unnamed, Agent: written.Agent, Metadata: written.Message,
 	}
 	if c.SessionID == nil {
 		c.SessionID = written.SessionID
@@ -47,6 +47,7 @@ type ownMetadata struct {
 	Tainted *bool `json:"tainted"`
 	// TaintSources say what of: see Context.
 	TaintSources []string `json:"taint_sources"`
+	Unnamed      string   `json:"unnamed_address"`
 	// CustomerID names the customer: the id of their record where an agent has led to the call, otherwise
 	// what the caller of the trigger has written.
 	CustomerID *string `json:"customer_id"`
@@ -88,6 +89,9 @@ func WordsOf(own bool, metadata json.RawMessage) (w Words) {
 	}
 	return w
 }
+
+// MemberUnnamed is the member of metadata that the service writes which has Context.UnnamedAddress.
+const MemberUnnamed = "unnamed_address"
 
 // MessageMember is the member of metadata that the service writes which has Words.Metadata.
 const MessageMember = "message"

@@ -256,6 +256,10 @@ type Context struct {
 	Tainted       *bool // session.tainted
 	// TaintSources are what has tainted the session: verbs, tools, fact:<id>, map:<id>, agent:<id>, event.
 	TaintSources []string
+	// UnnamedAddress is an address in the arguments that neither the tenant nor the customer has named, in a
+	// tainted session; "" for none. It is set only
+	// for a verb that reaches an address of the caller's choice.
+	UnnamedAddress string
 	// SessionID and KeyID are those of the call; nil where it has none.
 	SessionID, KeyID *string
 	DryRun           *bool // nil where it is not known

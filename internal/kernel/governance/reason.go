@@ -64,8 +64,15 @@ func (e *evaluation) tellSources(b []byte, p *policy) []byte {
 	if more := len(sources) - maxSources; more > 0 {
 		b = append(strconv.AppendInt(append(b, " and "...), int64(more), 10), " more sources"...)
 	}
+	if address := e.call.Context.UnnamedAddress; address != "" {
+		b = append(append(b, ". The call reaches "...), address[:min(len(address), maxAddress)]...)
+		b = append(b, ", which neither the tenant nor the customer has named"...)
+	}
 	return b
 }
+
+// maxAddress is how many bytes of an address a reason shows.
+const maxAddress = 200
 
 // maxReasonRoom is how long a reason may be to be written without memory besides its own.
 const maxReasonRoom = 512

@@ -63,6 +63,8 @@ type Verb struct {
 	// have neither.
 	Trust verb.Trust
 	Taint []string
+	// Egress: the verb reaches an address of the caller's choice. Lists do not have it.
+	Egress bool
 	// Connected: the call presents nothing, or the tenant's credential has what it needs.
 	Connected bool
 	// Quarantine is why calls of the verb are blocked; nil where an import did not.

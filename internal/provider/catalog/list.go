@@ -188,7 +188,7 @@ func (c *Catalog) verb(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID, na
 	said := trusted.of(name.Verb)
 	security := storedSecurity(r.Security)
 	return Verb{
-		Trust: said.trust, Taint: said.taint,
+		Trust: said.trust, Taint: said.taint, Egress: said.egress,
 		Name: name, Domain: r.Domain, Description: r.Description, Risk: verb.Risk(r.RiskLevel), Operation: verb.Operation(r.OperationType),
 		Idempotency: verb.Idempotency(r.Idempotency), SchemaHash: storedHash(r.SchemaHash), Schema: json.RawMessage(r.Schema),
 		Security: security, Connected: serves(keyring(r.Kind, r.Schemes), security),

@@ -35,6 +35,8 @@ type Meta struct {
 	// Trusted: results of the verb are the tenant's own words, but for the places Taint.
 	Trusted bool
 	Taint   []string
+	// Egress: the verb reaches an address of the caller's choice.
+	Egress bool
 	// Shared says that the verb is of the platform's provider, which the tenant has enabled.
 	Shared bool
 }
@@ -50,7 +52,7 @@ func QueueOwnMeta(b *db.Batch, tenant uuid.UUID, name verb.Name) func() (m Meta,
 			return metaOf(dbsqlc.GetVerbMetaRow{
 				Provider: r.Provider, Name: r.Name, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
 				Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseUrl, Auth: r.Auth, UpdatedAt: r.UpdatedAt, Quarantine: r.Quarantine,
-				Trusted: r.Trusted,
+				Trusted: r.Trusted, Egress: r.Egress,
 			}), true
 		}
 		return Meta{}, false
@@ -82,6 +84,7 @@ func ReadMeta(name verb.Name, part json.RawMessage) (m Meta, found bool, err err
 		ProviderAt    time.Time       `json:"provider_at"`
 		Quarantine    json.RawMessage `json:"quarantine"`
 		Trusted       json.RawMessage `json:"trusted"`
+		Egress        bool            `json:"egress"`
 	}
 	if err := json.Unmarshal(part, &r); err != nil {
 		return Meta{}, false, fmt.Errorf("catalog: read a verb: %w", err)
@@ -91,7 +94,7 @@ func ReadMeta(name verb.Name, part json.RawMessage) (m Meta, found bool, err err
 	}
 	return metaOf(dbsqlc.GetVerbMetaRow{
 		Provider: name.Provider, Name: name.Verb, Domain: r.Domain, RiskLevel: r.RiskLevel, OperationType: r.OperationType,
-		Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseURL, Auth: r.Auth, UpdatedAt: r.ProviderAt, Quarantine: r.Quarantine, Trusted: r.Trusted,
+		Idempotency: r.Idempotency, SchemaHash: r.SchemaHash, PlanHash: r.PlanHash, BaseUrl: r.BaseURL, Auth: r.Auth, UpdatedAt: r.ProviderAt, Quarantine: r.Quarantine, Trusted: r.Trusted, Egress: r.Egress,
 	}), true, nil
 }
 
@@ -101,7 +104,7 @@ func metaOf(r dbsqlc.GetVerbMetaRow) Meta {
 		Operation: verb.Operation(r.OperationType), Idempotency: verb.Idempotency(r.Idempotency),
 		SchemaHash: storedHash(r.SchemaHash), PlanHash: storedHash(r.PlanHash),
 		BaseURL: r.BaseUrl, Auth: r.Auth, ProviderAt: r.UpdatedAt.UTC(), Quarantine: markOf(r.Quarantine), Shared: r.Shared,
-		Trusted: len(r.Trusted) > 0 && string(r.Trusted) != "null", Taint: taintOf(r.Trusted),
+		Trusted: len(r.Trusted) > 0 && string(r.Trusted) != "null", Taint: taintOf(r.Trusted), Egress: r.Egress,
 	}
 }
 

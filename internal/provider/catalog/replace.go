@@ -270,7 +270,7 @@ func (c *Catalog) DeleteProvider(ctx context.Context, who actor.Actor, slug stri
 		if err := c.q.CountVerbs(ctx, tx, dbsqlc.CountVerbsParams{TenantID: who.TenantID, Provider: slug}); err != nil {
 			return fmt.Errorf("catalog: count verbs: %w", err)
 		}
-		if err := c.q.ForgetTrust(ctx, tx, dbsqlc.ForgetTrustParams{TenantID: who.TenantID, Provider: slug, Every: true}); err != nil {
+		if err := c.q.ForgetTrust(ctx, tx, dbsqlc.ForgetTrustParams{TenantID: who.TenantID, Provider: slug}); err != nil {
 			return fmt.Errorf("catalog: forget what was trusted: %w", err)
 		}
 		return audit.Append(ctx, tx, changed(who, audit.ProviderDeleted, slug))

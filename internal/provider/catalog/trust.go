@@ -27,6 +27,7 @@ type trustedVerb struct {
 	trust     verb.Trust
 	taint     []string
 	inherited bool
+	egress    bool
 }
 
 // of returns what is said of a verb. One that nothing is said of is external.
@@ -46,7 +47,7 @@ func (c *Catalog) trusted(ctx context.Context, on dbsqlc.DBTX, tenant uuid.UUID,
 		return t, fmt.Errorf("catalog: read what is trusted: %w", err)
 	}
 	for _, r := range rows {
-		v := trustedVerb{trust: verb.External, taint: taintOf(r.Taint), inherited: r.Inherited}
+		v := trustedVerb{trust: verb.External, taint: taintOf(r.Taint), inherited: r.Inherited, egress: r.Egress}
 		if r.Counts {
 			v.trust = verb.Trust(r.Trust)
 		}
@@ -68,7 +69,7 @@ func taintOf(raw []byte) (places []string) {
 // notTrusting refuses a key that would have more results count as the tenant's own words.
 func notTrusting(who actor.Actor, loosens bool) error {
 	if loosens && who.Kind != actor.User {
-		return fault.New(fault.CodeInsufficientPermissions, "Only a person says that a source can be trusted: use a JWT of an owner or an admin.")
+		return fault.New(fault.CodeInsufficientPermissions, "Only a person says that a source can be trusted, or that a verb reaches no address of a caller's choice: use a JWT of an owner or an admin.")
 	}
 	return nil
 }
@@ -116,10 +117,18 @@ func (c *Catalog) Trust(ctx context.Context, who actor.Actor, slug string, trust
 	return p, err
 }
 
-// TrustVerb says whose words the results of a verb are, and which places of them are another's all the
-// same. What is nil stays. PROVIDER_NOT_FOUND, VERB_NOT_FOUND; INSUFFICIENT_PERMISSIONS for a key by
-// which fewer results would taint.
-func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name, trust *verb.Trust, places []string) (v Verb, err error) {
+// Said is what a tenant says of a verb. What is nil stays as it is.
+type Said struct {
+	// Trust says whose words its results are, and Places which of them are another's all the same.
+	Trust  *verb.Trust
+	Places []string
+	// Egress: the verb reaches an address of the caller's choice.
+	Egress *bool
+}
+
+// TrustVerb changes what the tenant says of a verb. PROVIDER_NOT_FOUND, VERB_NOT_FOUND;
+// INSUFFICIENT_PERMISSIONS for a key by which fewer results would taint, or that ends a mark of egress.
+func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name, is Said) (v Verb, err error) {
 	if !verb.ValidSlug(name.Provider) {
 		return Verb{}, fault.New(fault.CodeProviderNotFound, "")
 	}
@@ -136,14 +145,17 @@ func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name
 			return err
 		}
 		now := said.of(name.Verb)
-		if trust != nil {
-			now.trust, now.inherited = *trust, false
+		if is.Trust != nil {
+			now.trust, now.inherited = *is.Trust, false
 		}
-		if places != nil {
-			now.taint = places
+		if is.Places != nil {
+			now.taint = is.Places
+		}
+		if is.Egress != nil {
+			now.egress = *is.Egress
 		}
 		fewer := slices.ContainsFunc(was.Taint, func(place string) bool { return !slices.Contains(now.taint, place) })
-		if err := notTrusting(who, now.trust == verb.Own && (was.Trust != verb.Own || fewer)); err != nil {
+		if err := notTrusting(who, now.trust == verb.Own && (was.Trust != verb.Own || fewer) || was.Egress && !now.egress); err != nil {
 			return err
 		}
 		text, err := json.Marshal(orNone(now.taint))
@@ -151,7 +163,7 @@ func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name
 			return fmt.Errorf("catalog: %w", err)
 		}
 		_, err = c.q.TrustVerb(ctx, tx, dbsqlc.TrustVerbParams{
-			TenantID: who.TenantID, Provider: name.Provider, Name: name.Verb, Trust: string(now.trust), Taint: text, Inherited: now.inherited,
+			TenantID: who.TenantID, Provider: name.Provider, Name: name.Verb, Trust: string(now.trust), Taint: text, Inherited: now.inherited, Egress: now.egress,
 		})
 		if err == nil {
 			_, err = c.q.BumpPolicySet(ctx, tx, who.TenantID)
@@ -165,7 +177,8 @@ func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name
 		record := changed(who, audit.ProviderUpdated, name.Provider)
 		record.Verb = name.Verb
 		return audit.Append(ctx, tx, record.With(map[string]any{
-			"fields": []string{"trust", "taint"}, "trust": v.Trust, "trust_before": was.Trust, "taint": orNone(v.Taint), "taint_before": orNone(was.Taint),
+			"fields": []string{"trust", "taint", "egress"}, "trust": v.Trust, "trust_before": was.Trust, "taint": orNone(v.Taint), "taint_before": orNone(was.Taint),
+			"egress": v.Egress, "egress_before": was.Egress,
 		}))
 	})
 	return v, err
@@ -207,7 +220,7 @@ func (c *Catalog) forgetTrust(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, 
 	if len(gone) == 0 {
 		return nil
 	}
-	if err := c.q.ForgetTrust(ctx, tx, dbsqlc.ForgetTrustParams{TenantID: tenant, Provider: slug, Names: gone}); err != nil {
+	if err := c.q.ForgetAnswers(ctx, tx, dbsqlc.ForgetAnswersParams{TenantID: tenant, Provider: slug, Names: gone}); err != nil {
 		return fmt.Errorf("catalog: forget what was trusted: %w", err)
 	}
 	return nil

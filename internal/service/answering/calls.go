@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/modelstep"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -202,7 +203,7 @@ func (a *Answerer) Call(ctx context.Context, in flow.TurnCall) (flow.MapCallEnd,
 	if means.Failed != nil {
 		return refused(means.Failed), nil
 	}
-	metadata, err := a.metadata(w)
+	metadata, err := a.metadata(ctx, w, means.Args)
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
@@ -257,12 +258,45 @@ func (a *Answerer) intercepted(ctx context.Context, at run.Progress, driver stri
 	return end, err
 }
 
+// unnamed returns the first address in the arguments of a call that neither the tenant nor the customer
+// has named, in a session that has read what others wrote; "" where there is none.
+func (a *Answerer) unnamed(ctx context.Context, w *work, args json.RawMessage) (string, error) {
+	if !w.tainted() || taint.Unnamed(args) == "" {
+		return "", nil
+	}
+	tenant, err := json.Marshal(w.Agent.Definition)
+	if err != nil {
+		return "", fmt.Errorf("answering: %w", err)
+	}
+	named := append(taint.Texts(tenant), w.Turn.Message)
+	if taint.Unnamed(args, named...) == "" {
+		return "", nil
+	}
+	said := w.Work
+	if err := a.d.Conversations.ReadHistory(ctx, &said, &w.frame); err != nil {
+		return "", err
+	}
+	for _, e := range said.History {
+		if e.Kind == conversation.KindCustomer || e.Kind == conversation.KindPerson {
+			named = append(named, e.Message.Text)
+		}
+	}
+	return taint.Unnamed(args, named...), nil
+}
+
 // metadata is what policies and people see of a call besides its arguments.
-func (a *Answerer) metadata(w *work) (json.RawMessage, error) {
+func (a *Answerer) metadata(ctx context.Context, w *work, args json.RawMessage) (json.RawMessage, error) {
 	t := w.Turn
+	unnamed, err := a.unnamed(ctx, w, args)
+	if err != nil {
+		return nil, err
+	}
 	about := map[string]any{
 		"agent_id": t.AgentID, "tainted": w.tainted(), "taint_sources": w.sources(),
 		"agent": map[string]any{"name": w.Agent.Definition.Name, "version": t.Version, "executionMode": w.Agent.Definition.ExecutionMode},
+	}
+	if unnamed != "" {
+		about[governance.MemberUnnamed] = unnamed
 	}
 	if t.SessionID != "" {
 		about["session_id"] = t.SessionID

@@ -160,8 +160,19 @@ func (t *target) Call(args json.RawMessage, about governance.Context) governance
 	if about.Now.IsZero() { // that of a simulation is the time of the run
 		about.Now = t.d.deps.Now()
 	}
+	risk, operation := t.meta.Risk, t.meta.Operation
+	if !t.meta.Egress {
+		about.UnnamedAddress = ""
+	}
+	// The owner of an address learns what a call says there. So where others than the tenant and the customer
+	// may have led a model to it, the call is a write, and the policies for these judge it.
+	if about.UnnamedAddress != "" {
+		if operation = verb.Write; risk == verb.RiskLow {
+			risk = verb.RiskMedium
+		}
+	}
 	return governance.Call{
-		Verb: t.meta.Name, Domain: t.meta.Domain, Risk: t.meta.Risk, Operation: t.meta.Operation, Args: args,
+		Verb: t.meta.Name, Domain: t.meta.Domain, Risk: risk, Operation: operation, Args: args,
 		Fields: t.artefacts.fields, Masked: func() json.RawMessage { return t.Mask(args) }, Context: about,
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/taint"
@@ -120,6 +121,11 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	}
 	if err != nil {
 		return flow.MapCallEnd{}, err
+	}
+	if e.Tainted || how.tainted {
+		if how.unnamed, err = s.Unnamed(ctx, e, args); err != nil {
+			return flow.MapCallEnd{}, err
+		}
 	}
 	metadata, err := aboutCall(e, path, call.CredentialID, how)
 	if err != nil {
@@ -234,6 +240,8 @@ type making struct {
 	// tainted: a model of the execution has read what others than the tenant wrote.
 	tainted bool
 	sources []string
+	// unnamed is an address in the arguments that the tenant has not named; "" for none.
+	unnamed string
 	// byModel: a model has asked for the call. by is the stored agent whose model it is; nil for none.
 	byModel bool
 	by      *execution.StepAgent
@@ -261,6 +269,8 @@ func aboutCall(e execution.Execution, step, credential string, how making) (json
 		"customer_id":   e.Customer, // policies judge by it, and an erasure finds the run by it
 		"credential_id": credential, // the run uses this one only
 		"change":        how.change,
+
+		governance.MemberUnnamed: how.unnamed,
 	} {
 		if value != "" {
 			about[name] = value
