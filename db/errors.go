@@ -120,14 +120,17 @@ func IsWindowMoved(err error) bool { return StateOf(err) == windowMoved }
 // unsettled is the SQLSTATE that claim_run raises.
 const unsettled = "AR013"
 
-// Unsettled returns the execution_id of an equal write whose outcome is unknown, because of which a call
-// of a model was not claimed; "" where err says something else.
-func Unsettled(err error) string {
+// Unsettled returns the execution_id of an equal write whose outcome is not known, because of which a call
+// of a model was not claimed; "" where err says something else. underWay: that write is at the provider.
+func Unsettled(err error) (execution string, underWay bool) {
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == unsettled {
-		return pe.Detail
+		return pe.Detail, pe.Hint != ""
 	}
-	return ""
+	return "", false
 }
+
+// IsUnsettled reports whether Unsettled names an execution.
+func IsUnsettled(err error) bool { return StateOf(err) == unsettled }
 
 // serializationFailure is the SQLSTATE of a transaction that lost a race and may be repeated.
 const serializationFailure = "40001"

@@ -253,7 +253,7 @@ RETURNING *;
 
 -- name: ReleaseRun :many
 -- Lets a held run continue: to be sent, or to be judged again where @approval_id is null.
-UPDATE runs SET state = 'claimed', lookups = NULL, approval_id = sqlc.narg('approval_id'), edited_args = sqlc.narg('edited_args'),
+UPDATE runs SET state = 'claimed', lookups = NULL, approval_id = sqlc.narg('approval_id'), edited_args = sqlc.narg('edited_args'), sent_fingerprint = sqlc.narg('sent_fingerprint'),
        give_up_at = @give_up_at, expires_at = @expires_at, updated_at = now(), finished_at = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND state IN ('claimed', 'pending_approval', 'intercepted')
 RETURNING *;

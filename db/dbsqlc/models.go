@@ -976,6 +976,7 @@ type Run struct {
 	Trusted         bool
 	ResultNote      *string
 	Driver          string
+	SentFingerprint []byte
 }
 
 type RunErasure struct {

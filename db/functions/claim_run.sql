@@ -37,7 +37,7 @@ DECLARE
     known  record;
     ours   integer := 0; -- keys that this call inserted
     free   boolean; -- the run ended before anything was sent, and its id may run again
-    equal  text; -- the execution of an equal write whose outcome is unknown
+    equal  record; -- an equal write whose outcome is not known
 BEGIN
     -- A tenant's own verb costs one look-up in an index. A verb of the platform counts where
     -- the tenant has enabled its provider and has no provider of its own under that slug.
@@ -68,9 +68,10 @@ BEGIN
         GET DIAGNOSTICS ours = ROW_COUNT;
         IF ours = cardinality(p_keys) THEN
             IF call ? 'unsettled' AND known.operation_type <> 'read' THEN
-                equal := unsettled_call(p_tenant, p_fingerprint, c.parent_id, call ->> 'unsettled' = 'others');
-                IF equal IS NOT NULL THEN
-                    RAISE EXCEPTION 'an equal write has an unknown outcome' USING ERRCODE = 'AR013', DETAIL = equal;
+                SELECT * INTO equal FROM unsettled_call(p_tenant, p_fingerprint, c.parent_id, call ->> 'unsettled' = 'others');
+                IF FOUND THEN
+                    RAISE EXCEPTION 'an equal write has an unknown outcome'
+                        USING ERRCODE = 'AR013', DETAIL = equal.execution_id, HINT = CASE WHEN equal.under_way THEN 'under way' ELSE '' END;
                 END IF;
             END IF;
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
@@ -136,7 +137,7 @@ BEGIN
                origin = c.origin, key_id = c.key_id, user_id = c.user_id, agent_id = c.agent_id, customer_id = c.customer_id,
                policy_name = '', reason = '', approval_id = NULL, credential_id = NULL, credential_type = '', credential_label = '', error_code = '', error_message = '',
                error_details = NULL, cancel_requested = false, sends = 0, maybe_sent = false, in_doubt = false, sent_at = NULL, provider_status = 0,
-               retryable = false, retry_after_ms = 0, result = NULL, result_note = NULL, provider_error = NULL, normalizer = NULL, held = false, grant_id = NULL, edited_args = NULL, erased_at = NULL, updated_at = now(), finished_at = NULL
+               retryable = false, retry_after_ms = 0, result = NULL, result_note = NULL, provider_error = NULL, normalizer = NULL, held = false, grant_id = NULL, edited_args = NULL, sent_fingerprint = NULL, erased_at = NULL, updated_at = now(), finished_at = NULL
          WHERE r.tenant_id = p_tenant AND r.id = old.id AND r.parent_id IS NULL AND r.state IN ('blocked', 'refused');
         IF FOUND THEN
             -- The job that erases old results is past this run: it must look at it again.

@@ -162,7 +162,7 @@ func (s *Service) claimMarked(ctx context.Context, plan claimPlan, m *marked, al
 	failpoint.Hit("before_sending", r.ID)
 	err = s.d.DB.Send(ctx, r.TenantID, b)
 	switch {
-	case db.IsNotChanged(err), db.IsWindowMoved(err), db.IsRaced(err), db.Unsettled(err) != "", fault.HasCode(err, fault.CodeBudgetExceeded):
+	case db.IsNotChanged(err), db.IsWindowMoved(err), db.IsRaced(err), db.IsUnsettled(err), fault.HasCode(err, fault.CodeBudgetExceeded):
 		return false, nil
 	case err != nil:
 		// The commit may have been lost on its way back: this process knows that it has not sent.

@@ -281,8 +281,8 @@ func (s *Service) claimPlanned(ctx context.Context, plan claimPlan, also func(*d
 		p.Customer, p.Credential = r.about().Named(), r.credential()
 	}
 	claimed, r, err := s.claimRow(ctx, key, call, req.Args, p, also)
-	if equal := db.Unsettled(err); equal != "" {
-		return Claimed{}, unsettled(equal)
+	if equal, underWay := db.Unsettled(err); equal != "" {
+		return Claimed{}, unsettled(equal, underWay)
 	}
 	if err != nil {
 		return Claimed{}, s.lostClaim(ctx, c, call, Run{TenantID: tenant, key: key}, err)

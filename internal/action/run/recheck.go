@@ -174,7 +174,13 @@ func (s *Service) supersede(ctx context.Context, p prepared, id, why string) (ne
 // one where it is judged again. Nobody waits for its answer.
 func (p prepared) releaseParams(approvalID *string, now time.Time) dbsqlc.ReleaseRunParams {
 	expires := p.run.renewed(now)
+	var sent []byte
+	if p.run.EditedArgs != nil {
+		// They were judged, so they can be read.
+		sent, _ = fingerprint(p.run.key, p.run.Verb, p.run.EditedArgs, p.run.DryRun)
+	}
 	return dbsqlc.ReleaseRunParams{
+		SentFingerprint: sent,
 		ApprovalID: approvalID, GiveUpAt: now, ExpiresAt: &expires, TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt,
 		EditedArgs: p.run.sealOptional(datakey.RunEditedArgs, p.run.EditedArgs),
 	}

@@ -22,8 +22,14 @@ const (
 	UnsettledOfOthers Unsettled = "others"
 )
 
-// unsettled returns the refusal of a call, because an equal one was made before and its outcome is unknown.
-func unsettled(execution string) *fault.Error {
+// unsettled returns the refusal of a call, because an equal one was made before and its outcome is unknown,
+// or is not known yet.
+func unsettled(execution string, underWay bool) *fault.Error {
+	if underWay {
+		f := fault.Newf(fault.CodeConflict, "The same call is under way, as execution %s. This call was not made. Look at the end of that execution first.", execution)
+		f.ExecutionID, f.Status = execution, StateSending.Status()
+		return f
+	}
 	f := fault.Newf(fault.CodeOutcomeUnknown, "The same call was made before, as execution %s, and its outcome is not known. "+
 		"This call was not made. A person must find out what came of that execution, and settle it with POST /v1/executions/{id}/resolve.", execution)
 	f.ExecutionID, f.Status = execution, StateOutcomeUnknown.Status()

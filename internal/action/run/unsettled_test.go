@@ -131,3 +131,43 @@ func TestSettledWriteMayBeMadeAgain(t *testing.T) {
 		require.EqualValues(t, 2, r.provider.effects.Load())
 	}
 }
+
+// A write that is at the provider for another execution of the chain has an outcome that nobody knows yet.
+func TestEqualWriteUnderWayIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	session := uuid.New()
+	r.message(session, "message", "")
+	r.message(session, "later message", "")
+	r.message(uuid.New(), "other session", "")
+	r.mapExecution("map of an agent", "message")
+	at, err := r.asks("map of an agent", "first", "pay", `{"amount":1}`, run.UnsettledOfOthers)
+	require.NoError(t, err)
+	r.admin(`UPDATE runs SET state = 'sending' WHERE id = $1`, at.Run.ID)
+	_, err = r.asks("later message", "again", "pay", `{"amount":1}`, run.UnsettledOfChain)
+	require.True(t, fault.HasCode(err, fault.CodeConflict), "%v", err)
+	require.Equal(t, at.Run.ExecutionID, fault.As(err).ExecutionID)
+	for _, other := range []string{"map of an agent", "other session"} {
+		_, err = r.asks(other, "again", "pay", `{"amount":1}`, run.UnsettledOfChain)
+		require.NoError(t, err, other)
+	}
+	require.EqualValues(t, 3, r.provider.effects.Load())
+}
+
+// What people have edited is compared as it was sent.
+func TestEditedWriteIsComparedByWhatWasSent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.message(uuid.New(), "message", "")
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Sent} })
+	asked, err := r.asks("message", "first", "pay", `{"amount":100}`, run.UnsettledOfChain)
+	require.NoError(t, err)
+	sent, err := r.asks("message", "second", "pay", `{"amount":80}`, run.UnsettledOfChain)
+	require.NoError(t, err)
+	r.admin(`UPDATE runs SET sent_fingerprint = (SELECT fingerprint FROM runs WHERE id = $2) WHERE id = $1`, asked.Run.ID, sent.Run.ID)
+	r.admin(`UPDATE runs SET state = 'failed' WHERE id = $1`, sent.Run.ID)
+	_, err = r.asks("message", "third", "pay", `{"amount":80}`, run.UnsettledOfChain)
+	require.True(t, fault.HasCode(err, fault.CodeOutcomeUnknown), "%v", err)
+	_, err = r.asks("message", "fourth", "pay", `{"amount":100}`, run.UnsettledOfChain)
+	require.NoError(t, err)
+}

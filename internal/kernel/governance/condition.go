@@ -192,7 +192,7 @@ func (c *condition) readOperands(want kind, list bool) *problem {
 				return &problem{"value", "number", "has a number that is too long or too large"}
 			}
 		case kindString:
-			if o.text = d.text(i); c.source.Field == fieldVerb || c.source.Field == fieldProvider {
+			if o.text = d.text(i); c.namesVerb() {
 				o.text = []byte(verb.Canonical(string(o.text)))
 			}
 		default: // the text is the value
@@ -203,6 +203,12 @@ func (c *condition) readOperands(want kind, list bool) *problem {
 		}
 	}
 	return nil
+}
+
+// namesVerb reports whether the values are whole names of verbs or of providers, which have one spelling.
+// A part of a name, or a regular expression, is no name.
+func (c *condition) namesVerb() bool {
+	return slices.Contains([]string{fieldVerb, fieldProvider}, c.source.Field) && slices.Contains([]Operator{OpEquals, OpNotEquals, OpIn, OpNotIn}, c.source.Operator)
 }
 
 // needs says what an operator's value must be.

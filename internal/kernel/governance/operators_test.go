@@ -104,6 +104,18 @@ func TestOperators(t *testing.T) {
 		{"args.amount", "not_equals", "10", `{"amount":10.0}`, no},
 		{"args.amount", "not_equals", "10", `{"amount":11}`, yes},
 
+		// A whole name of a verb has one spelling. A part of one, and a regular expression, are no name.
+		{"verb", "equals", `"STRIPE__Create_Refund"`, `{}`, yes},
+		{"verb", "in", `["stripe__create_refund"]`, `{}`, yes},
+		{"verb", "not_equals", `"Stripe:create_refund"`, `{}`, no},
+		{"provider", "not_in", `["STRIPE"]`, `{}`, no},
+		{"verb", "matches", `"^stripe:\\S*_refund$"`, `{}`, yes},
+		{"verb", "matches", `"\\D\\W\\D"`, `{}`, yes},
+		{"verb", "not_matches", `"^[^A-Z]+$"`, `{}`, no},
+		{"verb", "contains", `"__"`, `{}`, no},
+		{"verb", "ends_with", `"_refund"`, `{}`, yes},
+		{"verb", "starts_with", `"stripe:create__"`, `{}`, no},
+
 		// What is not a number cannot be judged.
 		{"args.amount", "greater", "10", `{"amount":"5000"}`, closed},
 		{"args.amount", "greater", "10", `{"amount":"NaN"}`, closed},
