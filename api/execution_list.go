@@ -23,6 +23,9 @@ import (
 // kindAll lists executions of all kinds in one list.
 const kindAll = "all"
 
+// maxNameOfRun is the most bytes of an id that a caller gives a run (docs/api.md, sizes).
+const maxNameOfRun = 255
+
 // knownBy has the filters that not every kind of execution knows, with the kinds that do.
 func knownBy() map[string][]string {
 	actions, maps, turns := []string{kindAction}, []string{kindMap}, []string{kindMessage, kindGoal}
@@ -157,6 +160,9 @@ func readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err err
 		v.Add("query.status", "enum", "status is "+strings.Join(known[:last], ", ")+" or "+known[last]+"."+near.Sentence(q.status, known)+kindWith(q.status))
 	}
 	q.session, q.customer, q.q = v.QueryText(c, "session_id"), v.QueryText(c, "customer_id"), v.QueryText(c, "q")
+	if len(q.q) > maxNameOfRun {
+		v.Add("query.q", "maxLength", fmt.Sprintf("q has at most %d bytes: no id is longer.", maxNameOfRun))
+	}
 	q.key = v.QueryID(c, "api_key_id")
 	q.since, q.until = v.QueryTime(c, "from"), v.QueryTime(c, "to")
 	return q, v.Err()

@@ -15,8 +15,9 @@ ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = 'own', base_url = 
  WHERE t.inherited OR t.trust = 'own' OR t.name = '';
 
 -- name: DistrustProvider :exec
--- Its verbs are trusted no longer, those of which it was said by themselves too. Their places stay.
-UPDATE trusted_sources SET trust = 'external', inherited = (name <> '') WHERE tenant_id = @tenant_id AND provider = @provider;
+-- Its verbs are trusted no longer, those of which it was said by themselves too. Their places stay, and so
+-- does what was said to be external.
+UPDATE trusted_sources SET trust = 'external', inherited = (inherited OR trust = 'own' AND name <> '') WHERE tenant_id = @tenant_id AND provider = @provider;
 
 -- name: TrustVerb :execrows
 INSERT INTO trusted_sources AS t (tenant_id, provider, name, trust, taint, inherited, egress, base_url, schema_hash, plan_hash)
@@ -30,8 +31,9 @@ ON CONFLICT (tenant_id, provider, name) DO UPDATE SET trust = excluded.trust, ta
 DELETE FROM trusted_sources WHERE tenant_id = @tenant_id AND provider = @provider;
 
 -- name: ForgetAnswers :exec
--- Verbs that have other answers now are trusted no longer, and have no places.
-UPDATE trusted_sources SET trust = 'external', taint = '[]', inherited = true WHERE tenant_id = @tenant_id AND provider = @provider AND name = ANY (@names::text[]);
+-- Verbs that have other answers now are trusted no longer. One with places stays so until it is said of
+-- the verb itself, because its places are about the answers before.
+UPDATE trusted_sources SET trust = 'external', inherited = inherited AND taint::text = '[]' WHERE tenant_id = @tenant_id AND provider = @provider AND name = ANY (@names::text[]);
 
 -- name: AnswersOfProvider :many
 SELECT name, answer FROM verb_answers WHERE tenant_id = @tenant_id AND provider = @provider;

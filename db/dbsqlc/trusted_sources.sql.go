@@ -46,7 +46,7 @@ func (q *Queries) AnswersOfProvider(ctx context.Context, db DBTX, arg AnswersOfP
 }
 
 const DistrustProvider = `-- name: DistrustProvider :exec
-UPDATE trusted_sources SET trust = 'external', inherited = (name <> '') WHERE tenant_id = $1 AND provider = $2
+UPDATE trusted_sources SET trust = 'external', inherited = (inherited OR trust = 'own' AND name <> '') WHERE tenant_id = $1 AND provider = $2
 `
 
 type DistrustProviderParams struct {
@@ -54,14 +54,15 @@ type DistrustProviderParams struct {
 	Provider string
 }
 
-// Its verbs are trusted no longer, those of which it was said by themselves too. Their places stay.
+// Its verbs are trusted no longer, those of which it was said by themselves too. Their places stay, and so
+// does what was said to be external.
 func (q *Queries) DistrustProvider(ctx context.Context, db DBTX, arg DistrustProviderParams) error {
 	_, err := db.Exec(ctx, DistrustProvider, arg.TenantID, arg.Provider)
 	return err
 }
 
 const ForgetAnswers = `-- name: ForgetAnswers :exec
-UPDATE trusted_sources SET trust = 'external', taint = '[]', inherited = true WHERE tenant_id = $1 AND provider = $2 AND name = ANY ($3::text[])
+UPDATE trusted_sources SET trust = 'external', inherited = inherited AND taint::text = '[]' WHERE tenant_id = $1 AND provider = $2 AND name = ANY ($3::text[])
 `
 
 type ForgetAnswersParams struct {
@@ -70,7 +71,8 @@ type ForgetAnswersParams struct {
 	Names    []string
 }
 
-// Verbs that have other answers now are trusted no longer, and have no places.
+// Verbs that have other answers now are trusted no longer. One with places stays so until it is said of
+// the verb itself, because its places are about the answers before.
 func (q *Queries) ForgetAnswers(ctx context.Context, db DBTX, arg ForgetAnswersParams) error {
 	_, err := db.Exec(ctx, ForgetAnswers, arg.TenantID, arg.Provider, arg.Names)
 	return err

@@ -318,7 +318,7 @@ func badValues(name string, schema map[string]any) []string {
 	case name == "cursor":
 		return []string{canary, "!!!!", "AAAA", "%00", strings.Repeat("A", 5000), "MDAwMA==", "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}
 	case name == "verb":
-		return []string{"none", "a%3Ab%3Ac", "A:B", "a%EF%BC%9Ab", "a%20:b", ":", canary}
+		return []string{"none", "a%3Ab%3Ac", "a%EF%BC%9Ab", "a%20:b", ":", canary}
 	}
 	var out []string
 	if n, is := schema["maxLength"].(json.Number); is {

@@ -392,7 +392,7 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 	}
 	add("key with every manage permission that makes no calls", map[string]any{}, all...)
 	add("key with every permission that makes calls", map[string]any{}, "actions:run", "actions:catalog", "agents:message", "agents:manage",
-		"maps:trigger", "maps:manage", "events:send", "events:read", "approvals:manage", "audit:manage", "customers:manage", "documents:manage", "webhooks:manage")
+		"maps:trigger", "maps:manage", "events:send", "events:read", "approvals:manage", "audit:manage", "documents:manage", "webhooks:manage")
 	pages := map[string]any{"allowed_origins": []string{listedOrigin}}
 	add("key of a page", pages, "actions:run", "actions:catalog", "approvals:manage")
 	page := out["key of a page"]
@@ -404,6 +404,9 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 		c.header = both(page.header, headers("Origin", origin))
 		out[name] = c
 	}
+	asToken := out["runtime key"]
+	asToken.header = bearer(asToken.header.Get("X-API-Key"))
+	out["runtime key in the place of a token"] = asToken
 	server := out["runtime key"]
 	server.header = both(server.header, headers("Origin", listedOrigin))
 	out["runtime key from a page"] = server

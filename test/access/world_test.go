@@ -85,7 +85,7 @@ func theWorld(t *testing.T) *world {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{Stack: rig.Dev(tb, modelScript(tb)), http: rig.NewHTTP()}
+	w := &world{Stack: rig.Dev(tb, modelScript(tb), "QUOTAS=mail_links_unverified=1000"), http: rig.NewHTTP()}
 	res, err := w.http.Get(w.APIURL + "/openapi.json")
 	require.NoError(tb, err)
 	defer res.Body.Close()
@@ -128,6 +128,8 @@ func (w *world) age(tb testing.TB, own *tenant) {
 		 SELECT $1, $1, $1, decode(repeat('00', 16), 'hex'), extract(epoch FROM now())::integer / 60, 1, 0, true WHERE $2 <> ''`,
 		`INSERT INTO window_counts (tenant_id, series, value, grain, minute, done, ups, downs, unknown)
 		 SELECT $1, $1, decode(repeat('00', 16), 'hex'), 1, extract(epoch FROM now())::integer / 60, 1, 0, 0, 0 WHERE $2 <> ''`,
+		`INSERT INTO run_files (tenant_id, id, bytes) SELECT $1, $1, 1 WHERE $2 <> ''`,
+		`INSERT INTO run_file_parts (tenant_id, file_id, part, content) SELECT $1, $1, 0, '' WHERE $2 <> ''`,
 		`INSERT INTO accepted_verbs (tenant_id, provider, name, risk_level, schema, bytes) SELECT $1, $2 || '-gone', 'list', 'low', '{}', 2`,
 	} {
 		_, err := w.admin(tb).Exec(context.Background(), strings.ReplaceAll(strings.ReplaceAll(insert, "$1", "$1::uuid"), "$2", "$2::text"), own.id, own.name)
@@ -149,6 +151,8 @@ func (w *world) newTenant(tb testing.TB, name string) *tenant {
 	require.NoError(tb, err)
 	base := rig.Serve(tb, shop)
 	own.Connect(tb, own.provider, base, sandbox.Document(base), "", nil)
+	trusted := own.User.Do(http.MethodPatch, "/v1/providers/"+own.provider, map[string]any{"trust": "own"})
+	require.Equal(tb, http.StatusOK, trusted.Status, "%s", trusted.Body)
 	gone := "/v1/providers/" + own.provider + "-gone"
 	own.Connect(tb, own.provider+"-gone", base, sandbox.Document(base), "", nil)
 	require.Equal(tb, http.StatusOK, own.User.Do(http.MethodDelete, gone, nil).Status)

@@ -181,7 +181,7 @@ func (p prepared) releaseParams(approvalID *string, now time.Time) dbsqlc.Releas
 	}
 	return dbsqlc.ReleaseRunParams{
 		SentFingerprint: sent,
-		ApprovalID: approvalID, GiveUpAt: now, ExpiresAt: &expires, TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt,
+		ApprovalID:      approvalID, GiveUpAt: now, ExpiresAt: &expires, TenantID: p.run.TenantID, ID: p.run.ID, Attempt: p.run.Attempt,
 		EditedArgs: p.run.sealOptional(datakey.RunEditedArgs, p.run.EditedArgs),
 	}
 }

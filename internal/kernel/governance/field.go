@@ -42,6 +42,7 @@ const (
 	lookupPrefix   = "lookup."           // of the answer of a look-up
 	sessionPrefix  = "session."
 	memberSources  = "taint_sources" // a list, so it is of a document
+	moreSources    = "more"          // stands for those that the list has no room for (taint.More)
 )
 
 // fieldValues are the values of fields that have only a few.
@@ -270,10 +271,14 @@ func (f *field) record(e *evaluation) *document {
 	}
 }
 
-// sourcesDocument returns the sources as a document of one member; nil where there are none.
+// sourcesDocument returns the sources as a document of one member; nil where there are none. A list that
+// does not name all is none that can be read, so that a condition takes the stricter side.
 func sourcesDocument(sources []string) []byte {
 	if len(sources) == 0 {
 		return nil
+	}
+	if slices.Contains(sources, moreSources) {
+		return []byte("more")
 	}
 	raw, _ := json.Marshal(map[string][]string{memberSources: sources}) // texts can be written
 	return raw

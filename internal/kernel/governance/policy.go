@@ -254,7 +254,8 @@ type Context struct {
 	// where that is not known.
 	CustomerNames []string
 	Tainted       *bool // session.tainted
-	// TaintSources are what has tainted the session: verbs, tools, fact:<id>, map:<id>, agent:<id>, event.
+	// TaintSources are what has tainted the session: verbs, tools, fact:<id>, map:<id>, event. At most 20;
+	// the last one is "more" where there are others.
 	TaintSources []string
 	// UnnamedAddress is an address in the arguments that neither the tenant nor the customer has named, in a
 	// tainted session; "" for none. It is set only

@@ -116,13 +116,13 @@ const LoosensByCallersWord = "loosens_by_callers_word"
 
 // Message is the warning.
 func (w CallersWord) Message() string {
-	return "Condition " + w.Place + " is on " + w.Field + ", which the caller writes: a caller who writes another value there may be let through."
+	return "Condition " + w.Place + " is on " + w.Field + ", which the caller writes or chooses: a caller with another value there may be let through."
 }
 
 // CallersWords returns the conditions by which a caller's word lets a call through. A policy that
 // allows loosens by each of its conditions. Any other one loosens where a condition is true of a caller who
-// is silent, so that a word makes it false. A window is left by another word. It ignores conditions that
-// cannot be read.
+// is silent, so that a word makes it false. A window is left by another word. A customer's record is the
+// tenant's, but a caller over HTTP says whose record is read. It ignores conditions that cannot be read.
 func CallersWords(action Action, list []Condition) []CallersWord {
 	var found []CallersWord
 	for place, source := range Leaves(list) {
@@ -137,9 +137,9 @@ func CallersWords(action Action, list []Condition) []CallersWord {
 			if c.window.by.setBy().isWord() {
 				name = c.window.by.name
 			}
-		case c.setBy().isWord():
+		case c.setBy().isWord() || c.from == ofCustomer:
 			name = c.name
-		case c.other != nil && c.other.setBy().isWord():
+		case c.other != nil && (c.other.setBy().isWord() || c.other.from == ofCustomer):
 			name = c.other.name
 		}
 		if name == "" {

@@ -28,3 +28,14 @@ func TestReasonNamesWhatTaintedTheSession(t *testing.T) {
 		}
 	}
 }
+
+// A list of sources that has no room for all of them answers no question: the stricter side is taken.
+func TestSourcesThatAreNotAllNamedAreInDoubt(t *testing.T) {
+	t.Parallel()
+	c := refund(`{}`)
+	has := cond("session.taint_sources", "contains", `"mail:read"`)
+	c.Context.TaintSources = []string{"shop:get_ticket"}
+	require.Equal(t, no, judge(t, has, c))
+	c.Context.TaintSources = []string{"shop:get_ticket", "more"}
+	require.Equal(t, closed, judge(t, has, c))
+}

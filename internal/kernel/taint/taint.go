@@ -22,19 +22,26 @@ func Fact(id string) string { return "fact:" + id }
 // Map names an execution of a Map.
 func Map(id string) string { return "map:" + id }
 
-// Agent names an execution in which another agent was asked.
-func Agent(id string) string { return "agent:" + id }
-
-// Most is how many sources are named of one session or execution.
-const Most = 20
+// Most is how many sources are named of one session or execution. More stands in the last place where there
+// are others.
+const (
+	Most = 20
+	More = "more"
+)
 
 // Add returns the sources with others, each once, as long as there is room. It does not change list.
 func Add(list []string, others ...string) []string {
 	list = slices.Clip(list)
 	for _, other := range others {
-		if len(list) < Most && other != "" && !slices.Contains(list, other) {
-			list = append(list, other)
+		if other == "" || slices.Contains(list, other) {
+			continue
 		}
+		if len(list) == Most {
+			list = slices.Clone(list)
+			list[Most-1] = More
+			break
+		}
+		list = append(list, other)
 	}
 	return list
 }

@@ -58,3 +58,17 @@ func TestSourcesAreNamedOnceAndBounded(t *testing.T) {
 	}
 	require.Len(t, list, taint.Most)
 }
+
+func TestSourcesWithoutRoomAreMore(t *testing.T) {
+	t.Parallel()
+	var list []string
+	for i := range taint.Most {
+		list = taint.Add(list, strconv.Itoa(i))
+	}
+	require.Equal(t, "19", list[taint.Most-1])
+	require.Equal(t, list, taint.Add(list, "3", ""))
+	more := taint.Add(list, "20", "21")
+	require.Equal(t, taint.More, more[taint.Most-1])
+	require.Equal(t, "19", list[taint.Most-1], "the list before is as it was")
+	require.Len(t, taint.Add(more, "22"), taint.Most)
+}

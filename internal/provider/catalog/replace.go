@@ -187,7 +187,12 @@ func (c *Catalog) store(ctx context.Context, tx pgx.Tx, st *storing, was known) 
 			return err
 		}
 	}
-	return c.keepDocument(ctx, tx, st, was)
+	if err := c.keepDocument(ctx, tx, st, was); err != nil {
+		return err
+	}
+	said, err := c.trusted(ctx, tx, st.tenant, st.Slug, new(""))
+	st.Trust = said.provider
+	return err
 }
 
 // check refuses what no provider can have.

@@ -323,7 +323,8 @@ func withWords(t conversation.Turn, about map[string]any) (json.RawMessage, erro
 
 // refused is the end of a call that has no run.
 func refused(why *stepmachine.Error) flow.MapCallEnd {
-	return flow.MapCallEnd{Private: flow.IsPrivate(), Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallFailed, Error: why, MayRepeat: true}}
+	// The words are ours, so they taint nothing.
+	return flow.MapCallEnd{Private: flow.IsPrivate(), Weighed: true, Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallFailed, Error: why, MayRepeat: true}}
 }
 
 // endOfRun returns the progress of a run as the workflow takes it.

@@ -127,7 +127,7 @@ func (s *Service) search(ctx context.Context, tenant uuid.UUID, f Filter) (page 
 		last = Place{r.Term, r.ID}
 		page = append(page, customerOf(dbsqlc.Customer{
 			ID: r.ID, TenantID: r.TenantID, Email: r.Email, Phone: r.Phone, ExternalID: r.ExternalID, Name: r.Name,
-			Metadata: r.Metadata, Tags: r.Tags, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+			Metadata: r.Metadata, Claimed: r.Claimed, Tags: r.Tags, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		}))
 	}
 	return page, last, more, nil
