@@ -24,7 +24,7 @@ func (a *Action) ClaimRun(ctx context.Context, in flow.InlineStep) (flow.RunRef,
 	path := "steps/" + strconv.Itoa(in.Index)
 	claimed, err := a.runs.(claimer).Claim(ctx, who, run.Request{
 		Verb: in.Call.Verb, Args: in.Call.Args, Metadata: json.RawMessage(`{}`),
-		Origin:  run.Origin{Kind: actor.Map, ParentID: &in.WorkflowID, Step: &path, WorkflowID: in.WorkflowID},
+		Origin:  run.Origin{Kind: actor.Map, ParentID: &in.WorkflowID, Step: &path, WorkflowID: in.WorkflowID, Driver: flow.DriverMap},
 		StepKey: run.StepKey(in.WorkflowID, path, 0, 1),
 	})
 	return claimed.Ref(), applicationError(err)

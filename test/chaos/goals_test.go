@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,7 +41,11 @@ func TestGoalWorkerKilledGoesOn(t *testing.T) {
 		_, n := target.counts(id)
 		return n
 	}
-	rig.Until(t, time.Minute, "the first call is made", func() bool { return effects("first") == 1 })
+	rig.Until(t, time.Minute, "the first call is made, and its answer is known", func() bool {
+		var runs []json.RawMessage
+		tenant.User.Do(http.MethodGet, "/v1/executions?status=executed", nil).Data(t, &runs)
+		return len(runs) == 1 && effects("first") == 1
+	})
 	var e struct {
 		Status     string
 		StopReason *string `json:"stop_reason"`
