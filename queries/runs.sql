@@ -338,8 +338,8 @@ UPDATE runs SET cancel_requested = true, state = 'cancelled', lookups = NULL, up
 RETURNING *;
 
 -- name: ResolveRun :many
--- A run whose result was erased gets no new one.
-UPDATE runs SET state = @state, result = CASE WHEN erased_at IS NULL THEN sqlc.narg('result') END, resolve_reason = @resolve_reason, resolved_by = @resolved_by, resolved_at = now(),
+-- A run whose result was erased gets no new one. @trusted is of what was found; NULL leaves it as it is.
+UPDATE runs SET state = @state, trusted = coalesce(sqlc.narg('trusted'), trusted), result = CASE WHEN erased_at IS NULL THEN sqlc.narg('result') END, resolve_reason = @resolve_reason, resolved_by = @resolved_by, resolved_at = now(),
        error_code = @error_code, error_message = @error_message, updated_at = now(), finished_at = now()
  WHERE tenant_id = @tenant_id AND id = @id AND state = 'outcome_unknown'
 RETURNING *;

@@ -2063,14 +2063,15 @@ func (q *Queries) RequireSendingAhead(ctx context.Context, db DBTX, arg RequireS
 }
 
 const ResolveRun = `-- name: ResolveRun :many
-UPDATE runs SET state = $1, result = CASE WHEN erased_at IS NULL THEN $2 END, resolve_reason = $3, resolved_by = $4, resolved_at = now(),
-       error_code = $5, error_message = $6, updated_at = now(), finished_at = now()
- WHERE tenant_id = $7 AND id = $8 AND state = 'outcome_unknown'
+UPDATE runs SET state = $1, trusted = coalesce($2, trusted), result = CASE WHEN erased_at IS NULL THEN $3 END, resolve_reason = $4, resolved_by = $5, resolved_at = now(),
+       error_code = $6, error_message = $7, updated_at = now(), finished_at = now()
+ WHERE tenant_id = $8 AND id = $9 AND state = 'outcome_unknown'
 RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
 `
 
 type ResolveRunParams struct {
 	State         string
+	Trusted       *bool
 	Result        *string
 	ResolveReason string
 	ResolvedBy    *uuid.UUID
@@ -2080,10 +2081,11 @@ type ResolveRunParams struct {
 	ID            uuid.UUID
 }
 
-// A run whose result was erased gets no new one.
+// A run whose result was erased gets no new one. @trusted is of what was found; NULL leaves it as it is.
 func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams) ([]Run, error) {
 	rows, err := db.Query(ctx, ResolveRun,
 		arg.State,
+		arg.Trusted,
 		arg.Result,
 		arg.ResolveReason,
 		arg.ResolvedBy,

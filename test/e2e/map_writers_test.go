@@ -126,3 +126,18 @@ func TestWriterToAMapWithinIsAWriterOfWhatWaitsForIt(t *testing.T) {
 	require.Equal(t, "completed", endOf(t, tenant, path).Status)
 	require.Len(t, g.all(), 1)
 }
+
+// Who writes a version of a Map makes the arguments of the Map that waits for its output.
+func TestAuthorOfAMapWithinIsAWriterOfWhatWaitsForIt(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, sharedDev().For(t))
+	tenant.User.NewPolicy(t, rig.Policy("hold", "require_approval", "gate:create_thing", nil))
+	author, within, other := newAuthor(t, tenant), newAuthor(t, tenant), newApprover(t, tenant)
+	var inner struct{ ID string }
+	within.Do(http.MethodPost, "/v1/maps?publish=true", json.RawMessage(`{"schema_version":"1","name":"Within","steps":[{"id":"n","type":"transform","expr":"1"}],"output":{"id":"`+ids(1)[0]+`"}}`)).Data(t, &inner)
+	trigger := publishAs(t, author, "Around", `[{"id":"in","type":"map","map_id":"`+inner.ID+`","wait":true},{"id":"pay","type":"verb","verb":"gate:create_thing","args":{"id":"${steps.in.output.id}"}}]`)
+	held := approvalAt(t, tenant.User, startMap(t, tenant, trigger, map[string]any{}), "pay")
+	requireCode(t, within.Do(http.MethodPost, held+"/approve", nil), http.StatusForbidden, "APPROVER_NOT_ELIGIBLE")
+	require.Empty(t, g.all())
+	require.Equal(t, http.StatusOK, other.Do(http.MethodPost, held+"/approve", nil).Status)
+}

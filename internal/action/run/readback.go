@@ -88,12 +88,12 @@ func (s *Service) look(ctx context.Context, p prepared) (step flow.Step, proven 
 	if p.target == nil || p.target.ReadBack() == nil {
 		return over, false, nil
 	}
-	result, err := s.readBack(ctx, p)
+	result, trusted, err := s.readBack(ctx, p)
 	if err != nil {
 		s.d.Log.WarnContext(ctx, "a read-back failed", "run_id", p.run.ID, "error", err)
 	}
 	if result != nil {
-		done, found, err := s.proven(ctx, p, result)
+		done, found, err := s.proven(ctx, p, result, trusted)
 		if err != nil || !found {
 			return over, false, err
 		}
@@ -141,18 +141,22 @@ func (s *Service) Probe(ctx context.Context, ref flow.RunRef, args json.RawMessa
 	return look, nil
 }
 
-// readBack makes the declared read, and returns its result where that proves the effect,
-// otherwise nil.
-func (s *Service) readBack(ctx context.Context, p prepared) ([]byte, error) {
+// readBack makes the declared read, and returns its result where that proves the effect, otherwise nil.
+// trusted: it has no words of others than the tenant, as results of the verb that reads.
+func (s *Service) readBack(ctx context.Context, p prepared) (found []byte, trusted bool, err error) {
 	declared, err := p.target.ReadBack().Resolve(p.run.Effective())
 	if err != nil {
-		return nil, fmt.Errorf("run: read-back: %w", err)
+		return nil, false, fmt.Errorf("run: read-back: %w", err)
 	}
 	state, found, err := s.probe(ctx, p.run, declared)
 	if state != verb.LookFound || !declared.Match.Matches(found) {
-		return nil, err
+		return nil, false, err
 	}
-	return found, nil
+	reads, err := s.d.Targets.Target(ctx, p.run.TenantID, verb.Name{Provider: p.run.Verb.Provider, Verb: declared.Verb}, p.run.account(), declared.Args)
+	if err != nil {
+		return nil, false, err
+	}
+	return found, reads.Trusts(found, true), nil
 }
 
 // probe makes the declared read, with the credential of a call of that verb. The read is not made
@@ -201,11 +205,11 @@ func (s *Service) probe(ctx context.Context, r Run, declared verb.ReadBack) (sta
 
 // proven commits that the run was executed. found is false where a person or a late answer
 // settled it first.
-func (s *Service) proven(ctx context.Context, p prepared, result []byte) (done Run, found bool, err error) {
+func (s *Service) proven(ctx context.Context, p prepared, result []byte, trusted bool) (done Run, found bool, err error) {
 	b := &db.Batch{}
 	read := p.run.Verb.Provider + ":" + p.target.ReadBack().Verb
 	changed := db.Queue(b, s.q.ResolveRun, dbsqlc.ResolveRunParams{
-		TenantID: p.run.TenantID, ID: p.run.ID, State: string(StateExecuted), Result: p.run.sealOptional(datakey.RunResult, result),
+		TenantID: p.run.TenantID, ID: p.run.ID, State: string(StateExecuted), Result: p.run.sealOptional(datakey.RunResult, result), Trusted: &trusted,
 		ResolveReason: "The read-back " + read + " found that it took effect.",
 	})
 	s.requireChanged(b, p.run)

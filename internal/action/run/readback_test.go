@@ -50,6 +50,7 @@ func TestReadBackProvesAWriteWhoseAnswerWasLost(t *testing.T) {
 	require.Equal(t, run.StateExecuted, out.Run.State, "the first look is made before the caller is told")
 	require.JSONEq(t, `{"id":"p1","paid":true}`, string(out.Run.Result))
 	require.JSONEq(t, `{"id":"p1"}`, r.provider.last(), "the read has the write's argument")
+	require.False(t, out.Run.Trusted, "the result is that of a verb whose results are not trusted")
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.outcome_unknown'`))
 	require.Equal(t, 1, r.count(`SELECT count(*) FROM audit_records WHERE action = 'run.resolved' AND actor_type = 'system'
 		AND details->>'resolved_by' = 'read_back' AND details->>'verb' = 'shop:read'`))

@@ -356,18 +356,20 @@ type target struct {
 	count         *func(context.Context, *governance.Call) error
 }
 
-func (t target) Risk() verb.Risk                 { return t.risk }
-func (t target) Operation() verb.Operation       { return t.op }
-func (t target) Idempotency() verb.Idempotency   { return t.idem }
-func (t target) ReadBack() *verb.ReadBack        { return t.readBack }
-func (t target) Normalizer() string              { return t.normalizer }
-func (t target) Quarantined() bool               { return t.quarantined }
-func (target) Trusts(json.RawMessage, bool) bool { return false }
-func (t target) SchemaHash() []byte              { return []byte(t.schema) }
-func (t target) PolicyVersion() int64            { return t.policies.Version() }
-func (t target) Connected() *fault.Error         { return nil }
-func (t target) CustomerNames() []string         { return t.customerNames }
-func (t target) CredentialID() *uuid.UUID        { return t.credential }
+func (t target) Risk() verb.Risk               { return t.risk }
+func (t target) Operation() verb.Operation     { return t.op }
+func (t target) Idempotency() verb.Idempotency { return t.idem }
+func (t target) ReadBack() *verb.ReadBack      { return t.readBack }
+func (t target) Normalizer() string            { return t.normalizer }
+func (t target) Quarantined() bool             { return t.quarantined }
+func (t target) SchemaHash() []byte            { return []byte(t.schema) }
+
+// Trusts: the tenant trusts what comes of payments, and nothing that it reads.
+func (t target) Trusts(json.RawMessage, bool) bool { return t.name.Verb == "pay" }
+func (t target) PolicyVersion() int64              { return t.policies.Version() }
+func (t target) Connected() *fault.Error           { return nil }
+func (t target) CustomerNames() []string           { return t.customerNames }
+func (t target) CredentialID() *uuid.UUID          { return t.credential }
 
 func (t target) CredentialName() (kind, label string) { return "bearer", "the shop's" }
 

@@ -94,7 +94,11 @@ func (d *Definition) complete() {
 	if d.Maps == nil {
 		d.Maps = otherwise.Maps
 	}
-	for _, list := range [][]string{d.Tools.Allow, d.Tools.Deny} {
+	lists := [][]string{d.Tools.Allow, d.Tools.Deny}
+	for _, p := range d.SOPs {
+		lists = append(lists, p.Tools)
+	}
+	for _, list := range lists {
 		for i, pattern := range list {
 			list[i] = verb.Canonical(pattern)
 		}
