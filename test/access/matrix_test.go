@@ -404,10 +404,8 @@ func (w *world) addKeys(t *testing.T, out map[string]caller) {
 		c.header = both(page.header, headers("Origin", origin))
 		out[name] = c
 	}
-	asToken := out["runtime key"]
-	asToken.header = bearer(asToken.header.Get("X-API-Key"))
-	out["runtime key in the place of a token"] = asToken
 	server := out["runtime key"]
+	out["runtime key as a token"] = caller{header: bearer(server.header.Get("X-API-Key")), key: true, permissions: server.permissions}
 	server.header = both(server.header, headers("Origin", listedOrigin))
 	out["runtime key from a page"] = server
 
