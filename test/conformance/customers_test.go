@@ -51,6 +51,7 @@ func (j *journey) customers() {
 	j.becomes(j.erasure, "completed")
 	j.refused(j.key, 409, "RESULT_EXPIRED", http.MethodPost, run, ofAda)
 	j.refused(j.key, 409, "RESULT_EXPIRED", http.MethodGet, "/v1/results/of-ada", nil)
+	j.refused(j.key, 409, "RESULT_EXPIRED", http.MethodGet, "/v1/executions/of-ada/files/"+nobodys, nil)
 	j.refused(j.user, 409, "RESULT_EXPIRED", http.MethodPost, failed+"/retry", nil)
 	j.refused(j.user, 409, "RESULT_EXPIRED", http.MethodPost, failed+"/changes/decide", object{"approve": "all"})
 	j.get(j.user, 200, "/v1/executions/of-ada")

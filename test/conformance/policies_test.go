@@ -87,7 +87,7 @@ func (j *journey) writePolicies() (first string) {
 	}
 	for _, body := range []object{
 		{"name": "no action"},
-		rule("", "block", "gated:pay"), rule("misspelt", "forbid", "gated:pay"), rule("no verb can be so", "block", "Gated:Pay"),
+		rule("", "block", "gated:pay"), rule("misspelt", "forbid", "gated:pay"), rule("no verb can be so", "block", "gated pay"),
 		{"name": "unknown member", "action": object{"type": "block"}, "condition": []object{}},
 		requires("a stranger", "gated:pay", object{"approvers": []object{{"type": "user", "value": nobodys}}}),
 	} {

@@ -2,7 +2,10 @@
 
 package conformance
 
-import "maps"
+import (
+	"maps"
+	"net/http"
+)
 
 // results brings about the forms of results, after runs.
 func (j *journey) results() {
@@ -21,6 +24,21 @@ func (j *journey) results() {
 	j.get(j.key, 400, "/v1/results/results-1?path=none")
 	j.get(j.key, 404, "/v1/results/none")
 	j.get(j.key, 409, "/v1/results/refund-1")
+	j.files()
+}
+
+// files reads the file of a result.
+func (j *journey) files() {
+	var ran struct {
+		Result struct{ File struct{ ID string } }
+	}
+	j.post(j.key, 200, run, object{"verb": "faulty:draw", "args": object{}, "execution_id": "drawn-1"}).Data(j.t, &ran)
+	path := "/v1/executions/drawn-1/files/" + ran.Result.File.ID
+	a := j.call(j.key, 200, http.MethodGet, path, nil)
+	j.call(j.user, 304, http.MethodGet, path, nil, "If-None-Match: "+a.Header.Get("ETag"))
+	j.call(j.user, 412, http.MethodGet, path, nil, `If-Match: "other"`)
+	j.refused(j.key, 404, "FILE_NOT_FOUND", http.MethodGet, "/v1/executions/drawn-1/files/"+nobodys, nil)
+	j.refused(j.key, 404, "EXECUTION_NOT_FOUND", http.MethodGet, "/v1/executions/none/files/"+nobodys, nil)
 }
 
 // order is a call that makes an order.

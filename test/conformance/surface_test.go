@@ -52,7 +52,7 @@ const (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	s := rig.Dev(t, "PROVIDER_TIMEOUT=1s", "TRUSTED_PROXIES=127.0.0.1", "ADDRESS_RATE_LIMIT=3", modelScript(t))
+	s := rig.Dev(t, "PROVIDER_TIMEOUT=1s", "QUOTAS=mail_links_unverified=1000", "TRUSTED_PROXIES=127.0.0.1", "ADDRESS_RATE_LIMIT=3", modelScript(t))
 	document := fetchDocument(t, s.APIURL)
 	testProxy(t, document)
 	w := &watcher{t: t, base: rig.NewHTTP().Transport, ops: readOperations(t, document), seen: map[string]int{}}
@@ -274,6 +274,9 @@ func faulty(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	case "/refusing":
 		w.WriteHeader(http.StatusConflict)
+	case "/picture":
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = fmt.Fprint(w, "\x89PNG\xff")
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, `[1, 9007199254740993]`)
@@ -285,6 +288,7 @@ const faultyDocument = `{"openapi":"3.1.0","info":{"title":"faulty","version":"1
 	"/failing":{"get":{"operationId":"fail"},"post":{"operationId":"fail_write"}},
 	"/busy":{"post":{"operationId":"wait"}},
 	"/refusing":{"post":{"operationId":"refuse"}},
+	"/picture":{"get":{"operationId":"draw","responses":{}}},
 	"/list":{"get":{"operationId":"list","responses":{}},"put":{"operationId":"lost","parameters":[{"$ref":"file:///none"}]},"options":{}}}}`
 
 func (j *journey) providers() {
@@ -314,6 +318,12 @@ func (j *journey) providers() {
 	j.call(j.user, 200, http.MethodPatch, "/v1/providers/shop", object{"name": "The shop"})
 	j.refused(j.user, 404, "PROVIDER_NOT_FOUND", http.MethodPatch, "/v1/providers/none", object{"name": "x"})
 	j.refused(j.user, 422, "URL_NOT_ALLOWED", http.MethodPatch, "/v1/providers/shop", object{"base_url": "https://169.254.169.254"})
+	of := "/v1/providers/shop/verbs/get_order"
+	j.call(j.user, 200, http.MethodPatch, of, object{"trust": "own", "taint": []string{"/note"}, "egress": false})
+	j.call(j.user, 400, http.MethodPatch, of, object{"trust": "mine"})
+	j.call(j.member, 403, http.MethodPatch, of, object{"trust": "own"})
+	j.refused(j.user, 404, "VERB_NOT_FOUND", http.MethodPatch, of+"s", object{"trust": "own"})
+	j.refused(j.user, 404, "PROVIDER_NOT_FOUND", http.MethodPatch, "/v1/providers/none/verbs/get_order", object{"trust": "own"})
 	j.atOnce("two changes of a provider meet", http.MethodPatch, "/v1/providers/gone", object{"domain": "other"})
 	j.call(j.user, 200, http.MethodDelete, "/v1/providers/gone", nil)
 	j.call(j.user, 404, http.MethodDelete, "/v1/providers/gone", nil)
