@@ -38,11 +38,12 @@ func (s *Service) choice(ctx context.Context, ask model.Ask, choice agentdef.Mod
 	late := &model.Error{Reason: fmt.Sprintf("the model has not answered within %s", timeout), Retryable: true}
 	pause := firstPause
 	var last error
+	leftOut := 0
 	for try := 1; ; try++ {
-		if try > 1 {
+		if try+leftOut > 1 {
 			t.begins(model.ResetRetry)
 		}
-		response, err := s.once(waiting, ask.Tenant, choice, req, t, answer)
+		response, without, err := s.once(waiting, ask.Tenant, choice, req, t, answer)
 		if err == nil {
 			return response, nil
 		}
@@ -52,8 +53,9 @@ func (s *Service) choice(ctx context.Context, ask model.Ask, choice agentdef.Mod
 			return model.Response{}, ctx.Err()
 		case waiting.Err() != nil:
 			return model.Response{}, late
-		case errors.As(err, &failure) && s.habits.learn(ask.Tenant, choice, failure.Refused):
-			try-- // the next request is another one, and ends with the last field that can be left out
+		case errors.As(err, &failure) && differs(failure, without) && leftOut < mostLeftOut:
+			try-- // the next request is another one
+			leftOut++
 			continue
 		case !errors.As(err, &failure) || !failure.Retryable || try == tries:
 			return model.Response{}, err
@@ -78,17 +80,19 @@ func requestOf(choice agentdef.Model, req model.Request) model.Request {
 	return req
 }
 
-// once makes one request.
-func (s *Service) once(ctx context.Context, tenant uuid.UUID, choice agentdef.Model, req model.Request, t *telling, answer *model.Answer) (model.Response, error) {
-	asked, credentialID, err := s.open(ctx, tenant, choice)
+// once makes one request, and returns the optional fields that it was made without.
+func (s *Service) once(
+	ctx context.Context, tenant uuid.UUID, choice agentdef.Model, req model.Request, t *telling, answer *model.Answer,
+) (_ model.Response, without map[string]bool, _ error) {
+	asked, err := s.open(ctx, tenant, choice)
 	if err != nil {
-		return model.Response{}, err
+		return model.Response{}, nil, err
 	}
-	if over := s.pauses.until(credentialID); over.After(s.d.Now()) {
-		return model.Response{}, &model.Error{Reason: "the provider wants no request with this credential yet", Retryable: true, RetryAfter: over.Sub(s.d.Now())}
+	if over := s.pauses.until(asked.credential); over.After(s.d.Now()) {
+		return model.Response{}, nil, &model.Error{Reason: "the provider wants no request with this credential yet", Retryable: true, RetryAfter: over.Sub(s.d.Now())}
 	}
 	began := s.d.Now()
-	response, err := asked.Generate(ctx, req, t.delta)
+	response, err := asked.model.Generate(ctx, req, t.delta)
 	response = response.Sound()
 	var failure *model.Error
 	if err != nil && !errors.As(err, &failure) && ctx.Err() == nil {
@@ -100,69 +104,84 @@ func (s *Service) once(ctx context.Context, tenant uuid.UUID, choice agentdef.Mo
 	switch {
 	case failure != nil:
 		attempt.Error = failure.Words()
+		if len(failure.Refused) > 0 {
+			s.habits.learn(asked.habit, failure.Refused)
+		}
 		if failure.RetryAfter > 0 {
-			s.pauses.set(credentialID, s.d.Now().Add(failure.RetryAfter))
+			s.pauses.set(asked.credential, s.d.Now().Add(failure.RetryAfter))
 		}
 	case err != nil:
 		attempt.Error = "the model has not answered in time"
 	}
 	answer.Attempts = append(answer.Attempts, attempt)
 	answer.MoneyMicros += s.prices.Cost(choice.Model, response.Usage)
-	if err == nil && credentialID != uuid.Nil {
-		s.used(ctx, tenant, credentialID)
+	if err == nil && asked.credential != uuid.Nil {
+		s.used(ctx, tenant, asked.credential)
 	}
-	return response, err
+	return response, asked.without, err
 }
 
-// open returns the model of a choice with its credential, and the credential's id.
-func (s *Service) open(ctx context.Context, tenant uuid.UUID, choice agentdef.Model) (model.Model, uuid.UUID, error) {
+// connected is the model of a choice as one request asks it.
+type connected struct {
+	model model.Model
+	// credential is the id of the one that is sent; the zero id for none.
+	credential uuid.UUID
+	habit      habit
+	// without are the optional fields that are left out.
+	without map[string]bool
+}
+
+// open returns the model of a choice with its credential.
+func (s *Service) open(ctx context.Context, tenant uuid.UUID, choice agentdef.Model) (connected, error) {
 	if choice.Provider == agentdef.BuiltIn {
 		if m := s.d.BuiltIn[choice.Model]; m != nil {
-			return m, uuid.Nil, nil
+			return connected{model: m}, nil
 		}
-		return nil, uuid.Nil, fault.Newf(fault.CodeModelNotConnected, "There is no model builtin:%s here.", choice.Model)
+		return connected{}, fault.Newf(fault.CodeModelNotConnected, "There is no model builtin:%s here.", choice.Model)
 	}
 	if s.d.Replay != nil {
-		return s.d.Replay, uuid.Nil, nil
+		return connected{model: s.d.Replay}, nil
 	}
 	b := &db.Batch{}
 	find := s.d.Providers.QueueFind(b, tenant, choice.Provider)
 	newest := vault.QueueNewest(b, tenant, modelprovider.CredentialsOf(choice.Provider), "", nil)
 	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
-		return nil, uuid.Nil, fmt.Errorf("models: read a provider and its credential: %w", err)
+		return connected{}, fmt.Errorf("models: read a provider and its credential: %w", err)
 	}
 	p, err := find()
 	if err != nil {
-		return nil, uuid.Nil, fault.Newf(fault.CodeModelNotConnected, "There is no model provider %s. Create it with POST /v1/model-providers.", choice.Provider)
+		return connected{}, fault.Newf(fault.CodeModelNotConnected, "There is no model provider %s. Create it with POST /v1/model-providers.", choice.Provider)
 	}
 	sealed, err := newest()
 	if fault.HasCode(err, fault.CodeProviderNotConnected) {
-		return nil, uuid.Nil, fault.Newf(fault.CodeModelNotConnected, "The model provider %s has no active credential. Store one with POST /v1/credentials and the provider %s.",
+		return connected{}, fault.Newf(fault.CodeModelNotConnected, "The model provider %s has no active credential. Store one with POST /v1/credentials and the provider %s.",
 			choice.Provider, modelprovider.CredentialsOf(choice.Provider))
 	}
 	if err != nil {
-		return nil, uuid.Nil, err
+		return connected{}, err
 	}
 	target, err := url.Parse(p.BaseURL)
 	if err != nil {
-		return nil, uuid.Nil, errors.New("models: a stored address is not a URL")
+		return connected{}, errors.New("models: a stored address is not a URL")
 	}
 	if err := sealed.MaySend(target); err != nil {
-		return nil, uuid.Nil, err
+		return connected{}, err
 	}
 	secret, err := s.d.Vault.Resolve(ctx, tenant, sealed)
 	if err != nil {
-		return nil, uuid.Nil, err
+		return connected{}, err
 	}
-	m, err := s.d.Connect(Connection{API: p.API, BaseURL: p.BaseURL, Credential: secret, Private: p.Private != "", Dialect: chat.Dialect{MaxTokensField: p.Dialect.MaxTokensField, NoStreamUsage: !p.Dialect.StreamUsage, Without: s.habits.of(tenant, choice)}})
+	of := habit{tenant, p.ID, p.BaseURL, choice.Model, p.Dialect}
+	without := s.habits.of(of)
+	m, err := s.d.Connect(Connection{API: p.API, BaseURL: p.BaseURL, Credential: secret, Private: p.Private != "", Dialect: chat.Dialect{MaxTokensField: p.Dialect.MaxTokensField, NoStreamUsage: !p.Dialect.StreamUsage, Without: without}})
 	if err != nil {
-		return nil, uuid.Nil, err
+		return connected{}, err
 	}
 	m = openedWith(m, secret)
 	if s.d.Record != nil {
 		m = s.d.Record(m)
 	}
-	return m, sealed.ID, nil
+	return connected{m, sealed.ID, of, without}, nil
 }
 
 // used brings the credential's last_used_at up to date, at most once a minute.
