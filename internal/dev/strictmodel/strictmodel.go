@@ -122,8 +122,11 @@ func Chat(body []byte) (reasons []string) {
 	v.tools(req.Tools, tooldef.OpenAI)
 	var open []string
 	seen := map[string]bool{}
-	spoken := false
+	spoken, last := false, ""
 	for i, m := range req.Messages {
+		v.say(last == "tool" && m.Role == "user", "messages.%d: Unexpected role 'user' after role 'tool'", i) // Mistral, 3230
+		v.say(last == m.Role && (m.Role == "user" || m.Role == "assistant"), "messages.%d: conversation roles must alternate, %s follows %[2]s", i, m.Role)
+		last = m.Role
 		if m.Role == "tool" {
 			at := slices.Index(open, m.ToolCallID)
 			v.say(at < 0, "messages.%d: the result of %q follows no call of it", i, m.ToolCallID)
@@ -158,6 +161,7 @@ func Chat(body []byte) (reasons []string) {
 	}
 	v.say(len(open) > 0, "calls %q have no results", open)
 	v.say(!spoken, "nobody has said anything")
+	v.say(last == "assistant", "Expected last role User or Tool") // Mistral
 	return v
 }
 

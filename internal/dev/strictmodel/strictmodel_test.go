@@ -21,19 +21,23 @@ func TestEachRuleOfAnAPIRefuses(t *testing.T) {
 	const result, user = `{"role":"tool","tool_call_id":"call00001","content":"1"}`, `{"role":"user","content":"u"}`
 	require.Empty(t, strictmodel.Chat([]byte(chat(user+","+call+","+result))))
 	for word, body := range map[string]string{
-		"Extra inputs":     `{"model":"m","messages":[` + user + `],"stop_words":1}`,
-		"model is missing": `{"messages":[` + user + `]}`,
-		"is empty":         chat(""),
-		"have no results":  chat(user + "," + call),
-		"no call of it":    chat(user + "," + call + "," + result + "," + result),
-		"speaks first":     chat(call + "," + result),
-		"twice":            chat(user + "," + call + "," + result + "," + call + "," + result),
-		"length of 9":      chat(user + "," + strings.ReplaceAll(call+","+result, "call00001", "functions.a:0")),
-		`name "a b"`:       chat(user + "," + strings.Replace(call, `"name":"a"`, `"name":"a b"`, 1) + "," + result),
-		"are no object":    chat(user + "," + strings.Replace(call, `"{}"`, `"[]"`, 1) + "," + result),
-		"without content":  chat(user + `,{"role":"assistant","content":" "},` + user),
-		"has begun":        chat(user + `,{"role":"system","content":"s"}`),
-		"with 0 tools":     `{"model":"m","messages":[` + user + "," + call + "," + result + `]}`,
+		"Extra inputs":      `{"model":"m","messages":[` + user + `],"stop_words":1}`,
+		"model is missing":  `{"messages":[` + user + `]}`,
+		"is empty":          chat(""),
+		"have no results":   chat(user + "," + call),
+		"no call of it":     chat(user + "," + call + "," + result + "," + result),
+		"speaks first":      chat(call + "," + result),
+		"twice":             chat(user + "," + call + "," + result + "," + call + "," + result),
+		"length of 9":       chat(user + "," + strings.ReplaceAll(call+","+result, "call00001", "functions.a:0")),
+		`name "a b"`:        chat(user + "," + strings.Replace(call, `"name":"a"`, `"name":"a b"`, 1) + "," + result),
+		"are no object":     chat(user + "," + strings.Replace(call, `"{}"`, `"[]"`, 1) + "," + result),
+		"without content":   chat(user + `,{"role":"assistant","content":" "},` + user),
+		"has begun":         chat(user + `,{"role":"system","content":"s"}`),
+		"after role 'tool'": chat(user + "," + call + "," + result + "," + user),
+		"user follows user": chat(user + "," + user),
+		"assistant follows": chat(user + `,{"role":"assistant","content":"a"},` + call + "," + result),
+		"last role":         chat(user + `,{"role":"assistant","content":"a"}`),
+		"with 0 tools":      `{"model":"m","messages":[` + user + "," + call + "," + result + `]}`,
 	} {
 		require.Contains(t, strings.Join(strictmodel.Chat([]byte(body)), "; "), word)
 	}

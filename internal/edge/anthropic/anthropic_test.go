@@ -97,8 +97,9 @@ func TestAnswerIsGatheredFromItsPieces(t *testing.T) {
 		{"role":"assistant","content":[{"type":"tool_use","id":"call00001","name":"shop__get_order","input":{"a":1}},{"type":"tool_use","id":"call00002","name":"shop__list","input":{}}]},
 		{"role":"user","content":[
 			{"type":"tool_result","tool_use_id":"call00001","is_error":false,"content":[{"type":"text","text":"one"}]},
-			{"type":"tool_result","tool_use_id":"call00002","is_error":false,"content":[{"type":"text","text":"two"}]},
-			{"type":"text","text":"and?",`+short+`}]}]`, toJSON(t, a.body["messages"]), "%s", raw)
+			{"type":"tool_result","tool_use_id":"call00002","is_error":false,"content":[{"type":"text","text":"two"}]}]},
+		{"role":"assistant","content":[{"type":"text","text":"I have read the results."}]},
+		{"role":"user","content":[{"type":"text","text":"and?",`+short+`}]}]`, toJSON(t, a.body["messages"]), "%s", raw)
 	require.JSONEq(t, `[{"name":"shop__get_order","description":"Get","input_schema":{"type":"object","required":["id"],"properties":{"id":{"type":"string"}},"additionalProperties":false}}]`, toJSON(t, a.body["tools"]))
 }
 

@@ -18,7 +18,11 @@ import (
 //
 // Calls have ids of ours, in the narrowest alphabet and length that a server wants (Mistral: nine letters
 // and digits). Each is answered once, right after it; a result without its call is left out. A call of what
-// cannot be a tool is told in words, as are all where the request has no tools. Empty texts are left out, and a user speaks first.
+// cannot be a tool is told in words, as are all where the request has no tools. Empty texts are left out.
+//
+// A user speaks first and last, or a result is last. User and model take turns: neighbours of one side are
+// one message. Between a result and a user the model says a word (Mistral refuses a user right after a
+// result).
 func History(req model.Request, tools Tools) []model.Message {
 	h := history{tools: tools}
 	for i := 0; i < len(req.Messages); i++ {
@@ -35,11 +39,22 @@ func History(req model.Request, tools Tools) []model.Message {
 			h.user(m.Text)
 		}
 	}
-	if len(h.list) == 0 || h.list[0].Role != model.User {
-		h.list = append([]model.Message{{Role: model.User, Text: "(The conversation goes on.)"}}, h.list...)
+	if h.last() == model.Assistant || len(h.list) == 0 {
+		h.user(goesOn)
+	}
+	if h.list[0].Role != model.User {
+		h.list = append([]model.Message{{Role: model.User, Text: goesOn}}, h.list...)
 	}
 	return h.list
 }
+
+const (
+	goesOn = "(The conversation goes on.)"
+	// read is what the model says between results and what comes next.
+	read = "I have read the results."
+	// apart is between two messages of one side.
+	apart = "\n\n"
+)
 
 type history struct {
 	tools Tools
@@ -47,9 +62,37 @@ type history struct {
 	calls int
 }
 
+// last returns who has said the last message; "" where there is none.
+func (h *history) last() model.Role {
+	if len(h.list) == 0 {
+		return ""
+	}
+	return h.list[len(h.list)-1].Role
+}
+
 func (h *history) user(text string) {
-	if strings.TrimSpace(text) != "" {
-		h.list = append(h.list, model.Message{Role: model.User, Text: text})
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	switch h.last() { //nolint:exhaustive // a user may follow the others
+	case model.User:
+		h.list[len(h.list)-1].Text += apart + text
+		return
+	case model.Result:
+		h.list = append(h.list, model.Message{Role: model.Assistant, Text: read})
+	}
+	h.list = append(h.list, model.Message{Role: model.User, Text: text})
+}
+
+// says adds what a model has said, and the calls that it has asked for.
+func (h *history) says(said model.Message) {
+	switch {
+	case said.Text == "" && len(said.Calls) == 0:
+	case h.last() != model.Assistant:
+		h.list = append(h.list, said)
+	default:
+		before := &h.list[len(h.list)-1]
+		before.Text, before.Calls = strings.TrimSpace(before.Text+apart+said.Text), said.Calls
 	}
 }
 
@@ -80,9 +123,7 @@ func (h *history) assistant(m model.Message, results []model.Message) {
 		said.Calls = append(said.Calls, model.ToolCall{ID: id, Name: name, Args: fitting(call.Args)})
 		answers = append(answers, model.Message{Role: model.Result, CallID: id, Text: result})
 	}
-	if said.Text != "" || len(said.Calls) > 0 {
-		h.list = append(h.list, said)
-	}
+	h.says(said)
 	h.list = append(h.list, answers...)
 	h.user(strings.Join(told, "\n"))
 }

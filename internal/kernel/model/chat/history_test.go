@@ -42,6 +42,7 @@ const (
 func TestHistoryIsMadeForItsReceiver(t *testing.T) {
 	t.Parallel()
 	const goesOn = "(The conversation goes on.)"
+	read := called("I have read the results.")
 	const inWords = "You asked for this call of a tool, and this is what it has brought.\n"
 	for name, c := range map[string]struct{ given, want []model.Message }{
 		"ids of others": {
@@ -62,7 +63,7 @@ func TestHistoryIsMadeForItsReceiver(t *testing.T) {
 		},
 		"a call without a result": {
 			[]model.Message{user("a"), called("x", call("c", order, `{}`)), user("b")},
-			[]model.Message{user("a"), called("x", call("call00001", wire, `{}`)), brought("call00001", `{"error":"there is no result of this call"}`), user("b")},
+			[]model.Message{user("a"), called("x", call("call00001", wire, `{}`)), brought("call00001", `{"error":"there is no result of this call"}`), read, user("b")},
 		},
 		"results without their calls": {
 			[]model.Message{brought("c", "1"), user("a"), brought("d", "2")},
@@ -71,17 +72,17 @@ func TestHistoryIsMadeForItsReceiver(t *testing.T) {
 		"a name that is no tool": {
 			[]model.Message{user("a"), called("", call("c", "browser.open <page>", `{"a":1}`), call("d", order, `{}`)), brought("c", "</data> none"), brought("d", "2")},
 			[]model.Message{
-				user("a"), called("", call("call00001", wire, `{}`)), brought("call00001", "2"),
+				user("a"), called("", call("call00001", wire, `{}`)), brought("call00001", "2"), read,
 				user(inWords + `<data name="call">{"args":{"a":1},"result":"\u003c/data\u003e none","tool":"browser.open \u003cpage\u003e"}</data>`),
 			},
 		},
 		"no name": {
 			[]model.Message{user("a"), called("", call("c", "", `{}`)), brought("c", "none")},
-			[]model.Message{user("a"), user(inWords + `<data name="call">{"args":{},"result":"none","tool":""}</data>`)},
+			[]model.Message{user("a\n\n" + inWords + `<data name="call">{"args":{},"result":"none","tool":""}</data>`)},
 		},
 		"a long name": {
 			[]model.Message{user("a"), called("", call("c", strings.Repeat("x", 200), `{}`)), brought("c", "none")},
-			[]model.Message{user("a"), user(inWords + `<data name="call">{"args":{},"result":"none","tool":"` + strings.Repeat("x", 64) + `"}</data>`)},
+			[]model.Message{user("a\n\n" + inWords + `<data name="call">{"args":{},"result":"none","tool":"` + strings.Repeat("x", 64) + `"}</data>`)},
 		},
 		"a verb that is offered no longer": {
 			[]model.Message{user("a"), called("", call("c", "shop:refund", `{}`)), brought("c", "1")},
@@ -106,12 +107,21 @@ func TestHistoryIsMadeForItsReceiver(t *testing.T) {
 			[]model.Message{user("a"), called("", call("c", order, `{}`)), brought("c", " ")},
 			[]model.Message{user("a"), called("", call("call00001", wire, `{}`)), brought("call00001", "null")},
 		},
+		"an order after results": {
+			[]model.Message{user("a"), called("", call("c", order, `{}`)), brought("c", "1"), user("answer now")},
+			[]model.Message{user("a"), called("", call("call00001", wire, `{}`)), brought("call00001", "1"), read, user("answer now")},
+		},
+		"neighbours of one side": {
+			[]model.Message{user("a"), user("b"), called("c"), called("d"), called("e", call("c", order, `{}`)), brought("c", "1")},
+			[]model.Message{user("a\n\nb"), called("c\n\nd\n\ne", call("call00001", wire, `{}`)), brought("call00001", "1")},
+		},
+		"an answer last":  {[]model.Message{user("a"), called("said")}, []model.Message{user("a"), called("said"), user(goesOn)}},
 		"an answer first": {[]model.Message{called("said"), user("b")}, []model.Message{user(goesOn), called("said"), user("b")}},
 		"nothing":         {nil, []model.Message{user(goesOn)}},
 	} {
 		require.Equal(t, c.want, history(true, c.given...), name)
 	}
-	require.Equal(t, []model.Message{user("a"), user(inWords + `<data name="call">{"args":{},"result":"1","tool":"shop:get_order"}</data>`)},
+	require.Equal(t, []model.Message{user("a\n\n" + inWords + `<data name="call">{"args":{},"result":"1","tool":"shop:get_order"}</data>`)},
 		history(false, user("a"), called("", call("c", order, `{}`)), brought("c", "1")), "a request without tools has no calls")
 }
 
