@@ -49,23 +49,24 @@ type usage struct {
 
 // answer gathers the pieces of an answer.
 type answer struct {
-	pieces *chat.Pieces
-	used   usage
-	stop   string
-	whole  bool
+	pieces   *chat.Pieces
+	optional []string // the fields that the request can do without
+	used     usage
+	stop     string
+	whole    bool
 }
 
 func (a *answer) add(raw chat.Event) error {
 	var e event
 	if err := json.Unmarshal(raw.Data, &e); err != nil {
 		if raw.Whole && json.Valid(raw.Data) {
-			return chat.InStream(raw.Data)
+			return chat.InStream(raw.Data, a.optional)
 		}
 		return err
 	}
 	switch {
 	case e.Type == "error" || raw.Name == "error":
-		return chat.InStream(raw.Data)
+		return chat.InStream(raw.Data, a.optional)
 	case raw.Whole:
 		return a.message(raw.Data)
 	}
@@ -99,7 +100,7 @@ func (a *answer) message(data []byte) error {
 		return err
 	}
 	if m.Content == nil {
-		return chat.InStream(data)
+		return chat.InStream(data, a.optional)
 	}
 	for i, b := range m.Content {
 		a.begin(int64(i), b)
@@ -128,7 +129,8 @@ func (a *answer) usage(u usage) {
 }
 
 // response returns the whole answer, or what was counted of one that has failed. One without its last
-// event was cut by the connection.
+// event was cut by the connection. One that is cut off by its length has its calls, though arguments may
+// be half: who judges it must see that there are some.
 func (a *answer) response(r model.Response, err error) (model.Response, error) {
 	if err == nil {
 		r.Finish, err = a.end(r)
@@ -136,8 +138,8 @@ func (a *answer) response(r model.Response, err error) (model.Response, error) {
 	if err != nil {
 		return model.Response{Model: r.Model, Usage: r.Usage}, err
 	}
-	if r.Finish != model.Calling {
-		r.Calls = nil // of a refusal, or arguments may be half
+	if r.Finish == model.Refused {
+		r.Calls = nil
 	}
 	return r, nil
 }

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
@@ -69,13 +71,20 @@ func (m *Model) Generate(ctx context.Context, req model.Request, stream func(del
 		}
 		return resp, err
 	}
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) { sent.Store(w.Err == nil) }})
 	var resp *http.Response
-	if err := m.client.Post(ctx, "v1/messages", body, &resp, option.WithJSONSet("stream", true), option.WithMiddleware(refuse)); err != nil {
-		return model.Response{}, chat.Broken(ctx, err)
+	if err := m.client.Post(traced, "v1/messages", body, &resp, option.WithJSONSet("stream", true), option.WithMiddleware(refuse)); err != nil {
+		var r model.Response
+		if sent.Load() && ctx.Err() != nil {
+			r.Usage = r.Usage.Estimated(req, 0, false) // the server has read it, and may be at work
+		}
+		return r, chat.Broken(ctx, err)
 	}
 	defer resp.Body.Close()
-	a := answer{pieces: chat.NewPieces(stream)}
+	a := answer{pieces: chat.NewPieces(stream), optional: optional}
 	err := chat.Read(resp.Body, a.add)
+	a.pieces.Whole = err == nil && a.whole
 	if err != nil {
 		err = chat.Broken(ctx, err)
 	}

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -103,6 +104,30 @@ func TestAnswerIsGatheredFromItsPieces(t *testing.T) {
 	require.JSONEq(t, `[{"name":"shop__get_order","description":"Get","input_schema":{"type":"object","required":["id"],"properties":{"id":{"type":"string"}},"additionalProperties":false}}]`, toJSON(t, a.body["tools"]))
 }
 
+// A server that has read the request and says nothing has used what it read. One that has begun counts what
+// it wrote: its first event has 1 as the count of all.
+func TestAnswerThatBreaksOffCountsWhatItHasUsed(t *testing.T) {
+	t.Parallel()
+	got, _, _, err := generate(t, credential.NewAPIKey(canary), 200, "", events(begin, text, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+strings.Repeat("seven b", 100)+`"}}`))
+	require.Error(t, err)
+	require.Equal(t, model.Usage{In: 95, Cached: 80, CacheWritten: 5, Out: 200, Estimate: true}, got.Usage)
+
+	hangs := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-hangs
+	}))
+	defer srv.Close()
+	defer close(hangs)
+	m, err := anthropic.New(anthropic.Config{BaseURL: srv.URL, Credential: credential.NewAPIKey(canary), Client: srv.Client()})
+	require.NoError(t, err)
+	soon, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	got, err = m.Generate(soon, model.Request{Messages: []model.Message{{Role: model.User, Text: strings.Repeat("seven b", 100)}}}, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, model.Usage{In: 200, Estimate: true}, got.Usage)
+}
+
 func toJSON(t *testing.T, v any) string {
 	t.Helper()
 	raw, err := json.Marshal(v)
@@ -141,6 +166,9 @@ func TestParallelCallsAreGatheredFromTheirPieces(t *testing.T) {
 
 func TestAnswersThatAreNotWhole(t *testing.T) {
 	t.Parallel()
+	const said = canary // internal/service/models takes the credential out
+	const noModel = "no model answers at this address, which sent a web page or another text: check the base_url of the provider"
+	const asks = `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"other","input":{}}}`
 	for name, c := range map[string]struct {
 		status       int
 		header, body string
@@ -148,6 +176,7 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 		failure      model.Error
 	}{
 		"cut off":               {200, "", events(begin, text, hel, ends("max_tokens"), over), model.CutOff, model.Error{}},
+		"within a call":         {200, "", events(begin, text, hel, asks, ends("max_tokens"), over), model.CutOff, model.Error{}},
 		"no room for more":      {200, "", events(begin, text, hel, ends("model_context_window_exceeded"), over), model.CutOff, model.Error{}},
 		"a refusal":             {200, "", events(begin, ends("refusal"), over), model.Refused, model.Error{}},
 		"empty":                 {200, "", events(begin, ends("end_turn"), over), "", model.Error{Reason: "the model answered with nothing", Retryable: true}},
@@ -155,12 +184,15 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 		"ends before its last":  {200, "", events(begin, text, hel, ends("end_turn")), "", model.Error{Reason: "the provider's answer does not say why it ended, so it may be cut off", Retryable: true}},
 		"nothing at all":        {200, "", "", "", model.Error{Reason: "the provider's answer does not say why it ended, so it may be cut off", Retryable: true}},
 		"an event that is none": {200, "", "event: message_start\ndata: {" + canary + "\n\n", "", model.Error{Reason: "the provider's answer is not understood", Retryable: true}},
-		"rate limit":            {429, "7", `{"type":"error","error":{"type":"rate_limit_error","message":"` + canary + `"}}`, "", model.Error{Reason: "the provider's rate limit is reached", Retryable: true, RetryAfter: 7 * time.Second}},
-		"overloaded":            {529, "3", `{"type":"error","error":{"type":"overloaded_error"}}`, "", model.Error{Reason: "the provider is overloaded", Retryable: true, RetryAfter: 3 * time.Second}},
-		"overloaded by a 500":   {500, "", `{"type":"error","error":{"type":"overloaded_error"}}`, "", model.Error{Reason: "the provider is overloaded", Retryable: true}},
-		"no credit":             {400, "", `{"type":"error","error":{"type":"billing_error"}}`, "", model.Error{Reason: "the account at the provider has no credit left"}},
-		"refused key":           {401, "", `{"type":"error","error":{"type":"authentication_error","message":"` + canary + `"}}`, "", model.Error{Reason: "the provider refused the credential"}},
-		"too long":              {413, "", `{"type":"error","error":{"type":"request_too_large"}}`, "", model.Error{Reason: "the conversation is longer than the model takes"}},
+		"rate limit":            {429, "7", `{"type":"error","error":{"type":"rate_limit_error","message":"` + canary + `"}}`, "", model.Error{Reason: "the provider's rate limit is reached", Said: said, Retryable: true, RetryAfter: 7 * time.Second}},
+		"overloaded":            {529, "3", `{"type":"error","error":{"type":"overloaded_error"}}`, "", model.Error{Reason: "the provider is overloaded", Said: `{"type":"overloaded_error"}`, Retryable: true, RetryAfter: 3 * time.Second}},
+		"overloaded by a 500":   {500, "", `{"type":"error","error":{"type":"overloaded_error"}}`, "", model.Error{Reason: "the provider is overloaded", Said: `{"type":"overloaded_error"}`, Retryable: true}},
+		"no credit":             {400, "", `{"type":"error","error":{"type":"billing_error"}}`, "", model.Error{Reason: "the account at the provider has no credit left", Said: `{"type":"billing_error"}`}},
+		"refused key":           {401, "", `{"type":"error","error":{"type":"authentication_error","message":"` + canary + `"}}`, "", model.Error{Reason: "the provider refused the credential", Said: said}},
+		"a page with 404":       {404, "", "<!DOCTYPE html><h1>Nothing</h1>", "", model.Error{Reason: noModel}},
+		"a page with 200":       {200, "", "<!DOCTYPE html>\n<h1>Welcome</h1>", "", model.Error{Reason: noModel}},
+		"a refused field":       {200, "", events(`{"type":"error","error":{"type":"invalid_request_error","message":"cache_control: Extra inputs are not permitted"}}`), "", model.Error{Reason: "the provider refused the request, because of cache_control", Said: "cache_control: Extra inputs are not permitted", Refused: []string{"cache_control"}}},
+		"too long":              {413, "", `{"type":"error","error":{"type":"request_too_large"}}`, "", model.Error{Reason: "the conversation is longer than the model takes", Said: `{"type":"request_too_large"}`}},
 		"a redirect":            {302, "", "", "", model.Error{Reason: "the provider redirects, which is not followed"}},
 		"a fault of theirs":     {502, "", "<html>" + canary, "", model.Error{Reason: "the provider answered with the status 502", Retryable: true}},
 	} {
@@ -170,7 +202,7 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 			if c.finish != "" {
 				require.NoError(t, err)
 				require.Equal(t, c.finish, got.Finish)
-				require.Empty(t, got.Calls)
+				require.Equal(t, name == "within a call", len(got.Calls) > 0, "the calls of a cut off answer show that it is not the whole reply")
 				return
 			}
 			var failure *model.Error

@@ -54,21 +54,22 @@ type usage struct {
 
 // answer gathers the pieces of an answer.
 type answer struct {
-	pieces  *chat.Pieces
-	refusal strings.Builder
-	finish  string
+	pieces   *chat.Pieces
+	optional []string // the fields that the request can do without
+	refusal  strings.Builder
+	finish   string
 }
 
 func (a *answer) add(e chat.Event) error {
 	var c chunk
 	if err := json.Unmarshal(e.Data, &c); err != nil {
 		if e.Whole && json.Valid(e.Data) {
-			return chat.InStream(e.Data)
+			return chat.InStream(e.Data, a.optional)
 		}
 		return err
 	}
 	if isSet(c.Error) || e.Name == "error" || e.Whole && len(c.Choices) == 0 {
-		return chat.InStream(e.Data)
+		return chat.InStream(e.Data, a.optional)
 	}
 	a.pieces.Model = cmp.Or(c.Model, a.pieces.Model)
 	if u := c.Usage; u != nil && (u.In != 0 || u.Out != 0) {
@@ -148,7 +149,8 @@ func arguments(raw json.RawMessage) string {
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // response returns the whole answer, or what was counted of one that has failed. One without a reason of
-// its end may be cut off.
+// its end may be cut off. One that is cut off by its length has its calls, though arguments may be half:
+// who judges it must see that there are some.
 func (a *answer) response(r model.Response, err error) (model.Response, error) {
 	if err == nil {
 		r.Finish, err = a.end(r)
@@ -156,11 +158,8 @@ func (a *answer) response(r model.Response, err error) (model.Response, error) {
 	if err != nil {
 		return model.Response{Model: r.Model, Usage: r.Usage}, err
 	}
-	switch r.Finish { //nolint:exhaustive // the others have all of it
-	case model.Refused:
+	if r.Finish == model.Refused {
 		r.Calls, r.Text = nil, cmp.Or(r.Text, a.refusal.String())
-	case model.CutOff:
-		r.Calls = nil // arguments may be half
 	}
 	return r, nil
 }

@@ -1,11 +1,13 @@
 package openai_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,8 +82,29 @@ func TestParallelCallsAreGatheredFromTheirPieces(t *testing.T) {
 	require.Equal(t, []model.ToolCall{{ID: "a", Name: "shop:get_order", Args: json.RawMessage(`{"order":1}`)}, {ID: "b", Name: "other", Args: json.RawMessage(`{}`)}}, got.Calls)
 }
 
+// A server that has read the request and says nothing has used what it read.
+func TestRequestThatIsNotAnsweredInTimeCountsWhatWasSent(t *testing.T) {
+	t.Parallel()
+	hangs := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-hangs
+	}))
+	defer srv.Close()
+	defer close(hangs)
+	m, err := openai.New(openai.Config{BaseURL: srv.URL + "/v1", Credential: credential.NewBearer(canary), Client: srv.Client()})
+	require.NoError(t, err)
+	soon, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	got, err := m.Generate(soon, model.Request{Messages: []model.Message{{Role: model.User, Text: strings.Repeat("seven b", 100)}}}, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, model.Usage{In: 200, Estimate: true}, got.Usage)
+}
+
 func TestAnswersThatAreNotWhole(t *testing.T) {
 	t.Parallel()
+	const said = canary // internal/service/models takes the credential out
+	const noModel = "no model answers at this address, which sent a web page or another text: check the base_url of the provider"
 	for name, c := range map[string]struct {
 		status       int
 		header, body string
@@ -89,13 +112,22 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 		failure      model.Error
 	}{
 		"cut off":           {200, "", event(`{"index":0,"delta":{"content":"Hel"},"finish_reason":"length"}`), model.CutOff, model.Error{}},
+		"within a call":     {200, "", event(`{"index":0,"delta":{"content":"Let me look.","tool_calls":[{"index":0,"id":"a","function":{"name":"other","arguments":"{\"id\":"}}]},"finish_reason":"length"}`), model.CutOff, model.Error{}},
 		"a refusal":         {200, "", event(`{"index":0,"delta":{"refusal":"no"},"finish_reason":"stop"}`), model.Refused, model.Error{}},
 		"empty":             {200, "", event(`{"index":0,"delta":{},"finish_reason":"stop"}`), "", model.Error{Reason: "the model answered with nothing", Retryable: true}},
 		"ends in between":   {200, "", event(`{"index":0,"delta":{"content":"Hel"}}`), "", model.Error{Reason: "the provider's answer does not say why it ended, so it may be cut off", Retryable: true}},
-		"rate limit":        {429, "7", `{"error":{"message":"` + canary + `"}}`, "", model.Error{Reason: "the provider's rate limit is reached", Retryable: true, RetryAfter: 7 * time.Second}},
-		"no credit":         {429, "7", `{"error":{"code":"insufficient_quota"}}`, "", model.Error{Reason: "the account at the provider has no credit left"}},
+		"rate limit":        {429, "7", `{"error":{"message":"` + canary + `"}}`, "", model.Error{Reason: "the provider's rate limit is reached", Said: said, Retryable: true, RetryAfter: 7 * time.Second}},
+		"no credit":         {429, "7", `{"error":{"code":"insufficient_quota"}}`, "", model.Error{Reason: "the account at the provider has no credit left", Said: `{"code":"insufficient_quota"}`}},
 		"a redirect":        {302, "", "", "", model.Error{Reason: "the provider redirects, which is not followed"}},
-		"refused key":       {401, "", `{"error":{"message":"` + canary + `"}}`, "", model.Error{Reason: "the provider refused the credential"}},
+		"refused key":       {401, "", `{"error":{"message":"` + canary + `"}}`, "", model.Error{Reason: "the provider refused the credential", Said: said}},
+		"a refused model":   {403, "", `{"error":{"message":"Project has no access to model m-1"}}`, "", model.Error{Reason: "the provider does not allow this credential to ask the model", Said: "Project has no access to model m-1"}},
+		"an unknown model":  {404, "", `{"error":{"message":"The model m-1 does not exist"}}`, "", model.Error{Reason: "the provider does not know the model, or its base_url is wrong", Said: "The model m-1 does not exist"}},
+		"words only":        {404, "", "404 page not found\n", "", model.Error{Reason: "the provider does not know the model, or its base_url is wrong", Said: "404 page not found"}},
+		"a page with 404":   {404, "", "<!DOCTYPE html><h1>Nothing</h1>", "", model.Error{Reason: noModel}},
+		"a page with 200":   {200, "", "\n<!DOCTYPE html>\n<h1>Welcome</h1>", "", model.Error{Reason: noModel}},
+		"no form with 200":  {200, "", "ok\n", "", model.Error{Reason: noModel}},
+		"a refused field":   {200, "", `data: {"error":{"message":"Unknown parameter: stream_options","type":"invalid_request_error","code":null}}`, "", model.Error{Reason: "the provider refused the request, because of stream_options", Said: "Unknown parameter: stream_options", Refused: []string{"stream_options"}}},
+		"one with a code":   {200, "", `{"error":{"message":"max_completion_tokens is not supported","code":400}}`, "", model.Error{Reason: "the provider refused the request, because of max_completion_tokens", Said: "max_completion_tokens is not supported", Refused: []string{"max_completion_tokens"}}},
 		"a fault of theirs": {500, "", "<html>" + canary, "", model.Error{Reason: "the provider answered with the status 500", Retryable: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,6 +136,7 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 			if c.finish != "" {
 				require.NoError(t, err)
 				require.Equal(t, c.finish, got.Finish)
+				require.Equal(t, name == "within a call", len(got.Calls) > 0, "the calls of a cut off answer show that it is not the whole reply")
 				return
 			}
 			var failure *model.Error

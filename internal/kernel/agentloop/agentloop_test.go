@@ -364,3 +364,11 @@ func BenchmarkMatchOf200(b *testing.B) {
 		m.Match("I would like to have something done for my order, please: thing12 and number 77", agentloop.ForAdvice)
 	}
 }
+
+// What is left of an answer that was cut off within a call is no reply: nobody would hear of the call.
+func TestAnswerThatIsCutOffWithinACallIsNoReply(t *testing.T) {
+	t.Parallel()
+	half := []model.ToolCall{{ID: "1", Name: "shop:refund", Args: json.RawMessage(`"{\"id\""`)}}
+	require.Equal(t, agentloop.Verdict{Failed: "the answer of the model was cut off within a call"}, agentloop.Judge(model.Response{Text: "I refund it.", Calls: half, Finish: model.CutOff}))
+	require.Equal(t, agentloop.Verdict{Reply: "It is long"}, agentloop.Judge(model.Response{Text: "It is long", Finish: model.CutOff}))
+}

@@ -148,13 +148,14 @@ type Usage struct {
 }
 
 // Estimated returns the usage with estimates for what a server has not reported. wrote is how many bytes
-// the model has written.
-func (u Usage) Estimated(req Request, wrote int) Usage {
+// the model has written. whole: the answer has ended as the API says. Before its end a server has counted
+// only a part, or 1, so the estimate counts where it is more.
+func (u Usage) Estimated(req Request, wrote int, whole bool) Usage {
 	if u.In <= 0 {
 		u.In, u.Cached, u.CacheWritten, u.Estimate = tokensOf(req.Size()), 0, 0, true
 	}
-	if u.Out <= 0 && (wrote > 0 || u.Out < 0) {
-		u.Out, u.Estimate = tokensOf(wrote), true
+	if out := tokensOf(wrote); u.Out < 0 || out > 0 && u.Out == 0 || out > u.Out && !whole {
+		u.Out, u.Estimate = out, true
 	}
 	return u
 }

@@ -14,8 +14,8 @@ const (
 	// mostHabits bounds the memory of habits; beyond it all are forgotten, which costs a refusal more for
 	// each model.
 	mostHabits = 10_000
-	// mostLeftOut is how many times an answer is asked for again because of refused fields: a request has
-	// no more optional fields.
+	// mostLeftOut is how many times an answer is asked for again because of refused fields. A
+	// request has five optional fields at most.
 	mostLeftOut = 5
 )
 

@@ -39,7 +39,7 @@ func Refuse(status int, header func(string) string, answer io.ReadCloser, option
 type problem struct{ code, kind, words string }
 
 // problemOf reads the forms of errors that servers have: an object error, or a text of this name; message;
-// detail, a text or a list with the places of wrong fields; any of it in a list.
+// detail, a text or a list with the places of wrong fields; any of it in a list; a text without any form.
 func problemOf(body []byte) (p problem) {
 	if body = bytes.TrimSpace(body); bytes.HasPrefix(body, []byte("[")) {
 		var list []json.RawMessage
@@ -48,8 +48,12 @@ func problemOf(body []byte) (p problem) {
 		}
 	}
 	var top struct{ Error, Message, Detail, Code, Type json.RawMessage }
-	if json.Unmarshal(body, &top) != nil {
+	switch {
+	case json.Unmarshal(body, &top) == nil:
+	case isPage(body):
 		return p
+	default:
+		return problem{words: textOf(body)}
 	}
 	var inner struct{ Message, Detail, Code, Type json.RawMessage }
 	_ = json.Unmarshal(top.Error, &inner) // it may be a text
@@ -101,10 +105,34 @@ func refusedOf(body []byte, optional []string) (refused []string) {
 	return refused
 }
 
+// notOfAModel is the reason for what no server of models answers: a web page, or any other text.
+const notOfAModel = "no model answers at this address, which sent a web page or another text: check the base_url of the provider"
+
+// ErrNoAnswer is in the chain of a read of a body that is neither a stream of events nor JSON.
+var ErrNoAnswer = errors.New("the answer is neither a stream of events nor JSON")
+
+// isPage reports whether a body is a web page.
+func isPage(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
+
 // Status returns the error for an answer with an HTTP status that is no success. header returns a field
 // of its header, and may be nil. optional are the fields of the request that it can do without.
 func Status(status int, header func(name string) string, body []byte, optional []string) *model.Error {
 	p := problemOf(body)
+	out := reasonOf(status, header, p)
+	out.Said = quoted(p.words)
+	switch {
+	case isPage(body) && status >= 400 && status < 500 && !out.Retryable: // a gateway has pages for its own failures
+		return &model.Error{Reason: notOfAModel}
+	case status == 400 || status == 422:
+		if out.Refused = refusedOf(body, optional); len(out.Refused) > 0 {
+			out.Reason += ", because of " + strings.Join(out.Refused, " and ")
+		}
+	}
+	return out
+}
+
+// reasonOf returns the error without what the server said.
+func reasonOf(status int, header func(name string) string, p problem) *model.Error {
 	switch {
 	case p.code == "insufficient_quota" || p.kind == "insufficient_quota" || p.kind == "billing_error":
 		return &model.Error{Reason: "the account at the provider has no credit left"}
@@ -114,36 +142,36 @@ func Status(status int, header func(name string) string, body []byte, optional [
 		return &model.Error{Reason: "the provider's rate limit is reached", Retryable: true, RetryAfter: retryAfter(header)}
 	case status == 503 || status == 529 || p.kind == "overloaded_error":
 		return &model.Error{Reason: "the provider is overloaded", Retryable: true, RetryAfter: retryAfter(header)}
-	case status == 401 || status == 403:
+	case status == 401:
 		return &model.Error{Reason: "the provider refused the credential"}
+	case status == 403:
+		return &model.Error{Reason: "the provider does not allow this credential to ask the model"}
 	case status == 404:
-		return &model.Error{Reason: "the provider does not know the model"}
+		return &model.Error{Reason: "the provider does not know the model, or its base_url is wrong"}
 	case status >= 300 && status < 400:
 		return &model.Error{Reason: "the provider redirects, which is not followed"}
 	case status == 400 || status == 422:
-		out := &model.Error{Reason: "the provider refused the request", Said: quoted(p.words), Refused: refusedOf(body, optional)}
-		if len(out.Refused) > 0 {
-			out.Reason += ", because of " + strings.Join(out.Refused, " and ")
-		}
-		return out
+		return &model.Error{Reason: "the provider refused the request"}
 	default:
 		return &model.Error{Reason: fmt.Sprintf("the provider answered with the status %d", status), Retryable: status == 408 || status == 409 || status >= 500}
 	}
 }
 
 // InStream returns the error for an error that a server sends in the place of an answer, or within one.
-func InStream(data []byte) *model.Error {
+// optional are the fields of the request that it can do without.
+func InStream(data []byte, optional []string) *model.Error {
 	p := problemOf(data)
 	status, err := strconv.Atoi(p.code)
 	if err != nil || status < 400 || status > 599 {
 		status = 0
 	}
-	out := &model.Error{Reason: "the provider sent an error in the place of the answer", Retryable: true}
-	if known := Status(status, nil, data, nil); status != 0 || known.Reason != Status(0, nil, nil, nil).Reason {
-		out = known
+	if status == 0 && len(refusedOf(data, optional)) > 0 {
+		status = 400 // not all servers say so
 	}
-	out.Said = quoted(p.words)
-	return out
+	if known := Status(status, nil, data, optional); status != 0 || known.Reason != reasonOf(0, nil, problem{}).Reason {
+		return known
+	}
+	return &model.Error{Reason: "the provider sent an error in the place of the answer", Said: quoted(p.words), Retryable: true}
 }
 
 // mostRetryAfter bounds what a provider may ask for.
@@ -175,6 +203,8 @@ func Broken(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.Is(err, ErrNoAnswer):
+		return &model.Error{Reason: notOfAModel}
 	case errors.Is(err, ErrTooLong):
 		return &model.Error{Reason: fmt.Sprintf("the answer has more than %d bytes", MaxAnswer)}
 	case errors.As(err, &syntax), errors.As(err, &shape):

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Event is one event of a stream.
@@ -19,7 +20,8 @@ type Event struct {
 
 // Read gives each event of a body to each, until the body or the stream ends. It reads what servers send
 // besides what the standard says: no empty line between events or after the last one, and comments or empty
-// lines to keep a connection alive. Where the body is one JSON value, that is the event.
+// lines to keep a connection alive. Where the body is one JSON value, that is the event. The error is
+// ErrNoAnswer for a body with anything else.
 func Read(body io.Reader, each func(Event) error) error {
 	r := bufio.NewReader(body)
 	first, err := firstByte(r)
@@ -44,6 +46,9 @@ func Read(body io.Reader, each func(Event) error) error {
 			}
 		}
 		if errors.Is(err, io.EOF) {
+			if !e.is {
+				return ErrNoAnswer
+			}
 			return e.end()
 		}
 		if err != nil {
@@ -74,11 +79,13 @@ type events struct {
 	name string
 	data []byte
 	over bool
+	is   bool // there is a line of a stream
 }
 
 func (e *events) line(line []byte) error {
 	field, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
+	e.is = e.is || len(line) > 0 && slices.Contains([]string{"", "event", "data", "error", "id", "retry"}, string(field))
 	switch {
 	case len(line) == 0:
 		err := e.end()

@@ -16,6 +16,8 @@ type Pieces struct {
 	// Model and Usage are as the server has named them last.
 	Model string
 	Usage model.Usage
+	// Whole: the server has sent the end of the answer.
+	Whole bool
 
 	stream  func(delta string)
 	text    strings.Builder
@@ -149,12 +151,12 @@ func (p *Pieces) Args(index int64, piece string) {
 }
 
 // Response returns what has come, as an answer to the request. A count of tokens that the server has not
-// reported, or that cannot be, is an estimate.
+// reported, or that cannot be, is an estimate; so is one of an answer that breaks off.
 func (p *Pieces) Response(req model.Request, tools Tools) model.Response {
 	said, thought := p.think.rest()
 	p.said(said)
 	p.thoughtOf(thought)
-	r := model.Response{Model: p.Model, Text: p.text.String(), Usage: p.Usage.Estimated(req, p.wrote)}
+	r := model.Response{Model: p.Model, Text: p.text.String(), Usage: p.Usage.Estimated(req, p.wrote, p.Whole)}
 	if p.thought.Len() == 0 {
 		r.Text, thought = unopened(r.Text)
 		p.thoughtOf(thought)

@@ -83,6 +83,7 @@ func TestUsageThatIsNotReportedIsEstimated(t *testing.T) {
 	t.Parallel()
 	req := model.Request{Messages: []model.Message{user("12345678")}} // 3 tokens
 	for name, c := range map[string]struct{ reported, want model.Usage }{
+		"breaks off":    {model.Usage{In: 9, Out: 1}, model.Usage{In: 9, Out: 6, Estimate: true}},
 		"all reported":  {model.Usage{In: 9, Cached: 8, Out: 7}, model.Usage{In: 9, Cached: 8, Out: 7}},
 		"nothing":       {model.Usage{}, model.Usage{In: 3, Out: 6, Estimate: true}},
 		"below zero":    {model.Usage{In: -3, Cached: -2, Out: -1}, model.Usage{In: 3, Out: 6, Estimate: true}},
@@ -90,7 +91,7 @@ func TestUsageThatIsNotReportedIsEstimated(t *testing.T) {
 		"only the rest": {model.Usage{Out: 9}, model.Usage{In: 3, Out: 9, Estimate: true}},
 	} {
 		p := chat.NewPieces(nil)
-		p.Usage = c.reported
+		p.Usage, p.Whole = c.reported, name != "breaks off"
 		p.Text("<think>1</think>")                                                 // 16 bytes
 		p.Call(chat.Piece{Index: at(0), ID: "not counted", Name: "g", Args: "{}"}) // 3 bytes
 		require.Equal(t, c.want, p.Response(req, chat.Tools{}).Usage, name)
