@@ -64,7 +64,7 @@ func tools() []model.Tool {
 func generate(ctx context.Context, m model.Model, name string, messages ...model.Message) (got model.Response, streamed string, err error) {
 	got, err = m.Generate(ctx, model.Request{
 		Purpose: model.Reply, Model: name, Instructions: "be short", Advice: "read this", Messages: messages, Tools: tools(), Limits: model.Limits{OutputTokens: 100},
-	}, func(delta string) { streamed += delta })
+	}, model.Stream{Delta: func(delta string) { streamed += delta }})
 	return got, streamed, err
 }
 

@@ -51,7 +51,7 @@ func generate(t *testing.T, secret credential.Secret, status int, header, body s
 			{Role: model.User, Text: "and?"},
 		},
 		Tools: []model.Tool{{Name: "shop:get_order", Description: "Get", Schema: json.RawMessage(`{"type":"object","required":["id"],"properties":{"id":{"type":"string"}},"additionalProperties":false}`)}},
-	}, func(delta string) { streamed += delta })
+	}, model.Stream{Delta: func(delta string) { streamed += delta }})
 	return got, streamed, a, err
 }
 
@@ -123,7 +123,7 @@ func TestAnswerThatBreaksOffCountsWhatItHasUsed(t *testing.T) {
 	require.NoError(t, err)
 	soon, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
-	got, err = m.Generate(soon, model.Request{Messages: []model.Message{{Role: model.User, Text: strings.Repeat("seven b", 100)}}}, nil)
+	got, err = m.Generate(soon, model.Request{Messages: []model.Message{{Role: model.User, Text: strings.Repeat("seven b", 100)}}}, model.Stream{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, model.Usage{In: 200, Estimate: true}, got.Usage)
 }

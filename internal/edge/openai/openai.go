@@ -61,7 +61,7 @@ func New(cfg Config) (*Model, error) {
 }
 
 // Generate implements model.Model. It always streams: so a connection that breaks shows.
-func (m *Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
+func (m *Model) Generate(ctx context.Context, req model.Request, stream model.Stream) (model.Response, error) {
 	tools := chat.NewTools(req.Tools, tooldef.OpenAI)
 	body, optional := m.params(req, tools)
 	refuse := func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {

@@ -47,7 +47,7 @@ func generate(t *testing.T, status int, header, body string) (got model.Response
 		},
 		Tools:   []model.Tool{{Name: "shop:get_order", Description: "Get", Schema: json.RawMessage(`{"type":"object","properties":{"order id":{"type":"string"}}}`)}},
 		NoCalls: true,
-	}, func(delta string) { streamed += delta })
+	}, model.Stream{Delta: func(delta string) { streamed += delta }})
 	return got, streamed, asked, err
 }
 
@@ -96,7 +96,7 @@ func TestRequestThatIsNotAnsweredInTimeCountsWhatWasSent(t *testing.T) {
 	require.NoError(t, err)
 	soon, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
-	got, err := m.Generate(soon, model.Request{Messages: []model.Message{{Role: model.User, Text: strings.Repeat("seven b", 100)}}}, nil)
+	got, err := m.Generate(soon, model.Request{Messages: []model.Message{{Role: model.User, Text: strings.Repeat("seven b", 100)}}}, model.Stream{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, model.Usage{In: 200, Estimate: true}, got.Usage)
 }

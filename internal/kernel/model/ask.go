@@ -23,14 +23,29 @@ type Stream struct {
 	// Delta has the next piece of the text.
 	Delta func(text string)
 	// Reset says that all pieces since the begin are void: the answer begins again. The reason is
-	// "retry" or "fallback".
+	// "retry", "fallback" or "reasoning".
 	Reset func(reason string)
+}
+
+// Says passes a piece on.
+func (s Stream) Says(text string) {
+	if s.Delta != nil && text != "" {
+		s.Delta(text)
+	}
+}
+
+// Begins passes on that the answer begins again.
+func (s Stream) Begins(reason string) {
+	if s.Reset != nil {
+		s.Reset(reason)
+	}
 }
 
 // The reasons of a reset.
 const (
-	ResetRetry    = "retry"
-	ResetFallback = "fallback"
+	ResetRetry     = "retry"
+	ResetFallback  = "fallback"
+	ResetReasoning = "reasoning" // what was told are thoughts of the model
 )
 
 // Attempt is one request to one model.

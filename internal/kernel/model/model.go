@@ -11,10 +11,10 @@ import (
 
 // Model answers requests.
 type Model interface {
-	// Generate returns the answer to a request. It calls stream, where that is not nil, with each
-	// piece of the text as it comes; the pieces together are the text of the answer. The error is
-	// an *Error where the model failed, or that of ctx.
-	Generate(ctx context.Context, req Request, stream func(delta string)) (Response, error)
+	// Generate returns the answer to a request. It tells stream of each piece of the text as it
+	// comes; the pieces since the last reset together are the text of the answer. The error is an
+	// *Error where the model failed, or that of ctx.
+	Generate(ctx context.Context, req Request, stream Stream) (Response, error)
 }
 
 // Purpose says what a request is for.

@@ -92,7 +92,7 @@ func (s *Service) once(
 		return model.Response{}, nil, &model.Error{Reason: "the provider wants no request with this credential yet", Retryable: true, RetryAfter: over.Sub(s.d.Now())}
 	}
 	began := s.d.Now()
-	response, err := asked.model.Generate(ctx, req, t.delta)
+	response, err := asked.model.Generate(ctx, req, model.Stream{Delta: t.delta, Reset: t.begins})
 	response = response.Sound()
 	var failure *model.Error
 	if err != nil && !errors.As(err, &failure) && ctx.Err() == nil {

@@ -15,7 +15,7 @@ import (
 // strict takes no field but those that it knows, and says so.
 type strict struct{ without map[string]bool }
 
-func (s strict) Generate(context.Context, model.Request, func(string)) (model.Response, error) {
+func (s strict) Generate(context.Context, model.Request, model.Stream) (model.Response, error) {
 	var refused []string
 	for _, field := range []string{"max_completion_tokens", "stream_options"} {
 		if !s.without[field] {
@@ -84,7 +84,7 @@ type meeting struct {
 	met   *sync.WaitGroup
 }
 
-func (m meeting) Generate(ctx context.Context, req model.Request, stream func(string)) (model.Response, error) {
+func (m meeting) Generate(ctx context.Context, req model.Request, stream model.Stream) (model.Response, error) {
 	if m.first {
 		m.met.Done()
 		m.met.Wait()

@@ -137,16 +137,14 @@ type telling struct {
 }
 
 func (t *telling) delta(text string) {
-	if t.stream.Delta != nil && text != "" {
-		t.told = true
-		t.stream.Delta(text)
-	}
+	t.told = t.told || text != ""
+	t.stream.Says(text)
 }
 
 // begins says that the answer begins again, where some of it was told.
 func (t *telling) begins(reason string) {
-	if t.told && t.stream.Reset != nil {
-		t.stream.Reset(reason)
+	if t.told {
+		t.stream.Begins(reason)
 	}
 	t.told = false
 }

@@ -70,17 +70,17 @@ type connected struct {
 }
 
 // Generate implements model.Model.
-func (c connected) Generate(ctx context.Context, req model.Request, stream func(string)) (model.Response, error) {
+func (c connected) Generate(ctx context.Context, req model.Request, stream model.Stream) (model.Response, error) {
 	c.mu.Lock()
 	c.reqs = append(c.reqs, req)
 	c.mu.Unlock()
 	e := c.next(c.token, req.Model)
-	stream(e.said)
+	stream.Says(e.said)
 	if e.hangs {
 		<-ctx.Done()
 		return model.Response{}, ctx.Err()
 	}
-	stream(e.answer.Text)
+	stream.Says(e.answer.Text)
 	return e.answer, e.err
 }
 

@@ -28,16 +28,17 @@ func openedWith(m model.Model, secret credential.Secret) model.Model {
 }
 
 // Generate implements model.Model.
-func (o opened) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
+func (o opened) Generate(ctx context.Context, req model.Request, stream model.Stream) (model.Response, error) {
 	told := o.scrubber.Stream()
-	tell := func(text string) {
-		if stream != nil && text != "" {
-			stream(text)
-		}
-	}
-	answer, err := o.asked.Generate(ctx, req, func(delta string) { tell(told.Next(delta)) })
+	answer, err := o.asked.Generate(ctx, req, model.Stream{
+		Delta: func(text string) { stream.Says(told.Next(text)) },
+		Reset: func(reason string) {
+			told = o.scrubber.Stream()
+			stream.Begins(reason)
+		},
+	})
 	if err == nil {
-		tell(told.Rest())
+		stream.Says(told.Rest())
 	}
 	return o.answer(answer), o.failure(err)
 }

@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/service/models"
 )
 
 // A server that repeats the credential gets it to nobody: not in a part of the answer, not in an error, not
@@ -62,4 +64,27 @@ func TestShortKeyIsNoSecret(t *testing.T) {
 	answer, streamed, err := w.ask(who, choice("openai", "gpt-4o"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"I run in ollama.", "I run in ollama."}, []string{answer.Text, streamed})
+}
+
+// voiding takes back what it has said.
+type voiding struct{}
+
+func (voiding) Generate(_ context.Context, _ model.Request, stream model.Stream) (model.Response, error) {
+	stream.Says("Hm. sk-can")
+	stream.Begins(model.ResetReasoning)
+	stream.Says("Hello.")
+	return model.Response{Text: "Hello.", Finish: model.Stopped}, nil
+}
+
+// What turns out to be thought is taken back, with what was held of it because a credential may begin there.
+func TestStreamOfThoughtsIsTakenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(d *models.Deps) {
+		d.Connect = func(models.Connection) (model.Model, error) { return voiding{}, nil }
+	})
+	who := w.tenant()
+	w.credential(who, "openai", "sk-canary-9f1b7c33d4")
+	_, streamed, err := w.ask(who, choice("openai", "gpt-4o"))
+	require.NoError(t, err)
+	require.Equal(t, "Hm. [reasoning]Hello.", streamed)
 }

@@ -19,7 +19,7 @@ type Pieces struct {
 	// Whole: the server has sent the end of the answer.
 	Whole bool
 
-	stream  func(delta string)
+	stream  model.Stream
 	text    strings.Builder
 	thought strings.Builder
 	think   thoughts
@@ -35,17 +35,17 @@ type call struct {
 	start string
 }
 
-// NewPieces returns what tells stream, where that is not nil, of the text.
-func NewPieces(stream func(delta string)) *Pieces {
-	return &Pieces{stream: stream, at: map[int64]*call{}}
+// NewPieces returns what tells stream of the text.
+func NewPieces(stream model.Stream) *Pieces {
+	p := &Pieces{stream: stream, at: map[int64]*call{}}
+	p.think.said, p.think.thought, p.think.void = p.said, p.thoughtOf, p.void
+	return p
 }
 
-// Text takes the next piece of the text. Thoughts at its beginning are no part of the answer.
+// Text takes the next piece of the text. Thoughts in it are no part of the answer.
 func (p *Pieces) Text(piece string) {
 	p.wrote += len(piece)
-	said, thought := p.think.next(piece)
-	p.said(said)
-	p.thoughtOf(thought)
+	p.think.next(piece, false)
 }
 
 // Thought takes the next piece of what the model thinks.
@@ -59,9 +59,14 @@ func (p *Pieces) said(text string) {
 		return
 	}
 	p.text.WriteString(text)
-	if p.stream != nil {
-		p.stream(text)
-	}
+	p.stream.Says(text)
+}
+
+// void makes thoughts of all that was said.
+func (p *Pieces) void() {
+	p.thoughtOf(p.text.String())
+	p.text.Reset()
+	p.stream.Begins(model.ResetReasoning)
 }
 
 func (p *Pieces) thoughtOf(text string) {
@@ -153,14 +158,8 @@ func (p *Pieces) Args(index int64, piece string) {
 // Response returns what has come, as an answer to the request. A count of tokens that the server has not
 // reported, or that cannot be, is an estimate; so is one of an answer that breaks off.
 func (p *Pieces) Response(req model.Request, tools Tools) model.Response {
-	said, thought := p.think.rest()
-	p.said(said)
-	p.thoughtOf(thought)
+	p.think.next("", true)
 	r := model.Response{Model: p.Model, Text: p.text.String(), Usage: p.Usage.Estimated(req, p.wrote, p.Whole)}
-	if p.thought.Len() == 0 {
-		r.Text, thought = unopened(r.Text)
-		p.thoughtOf(thought)
-	}
 	r.Reasoning = strings.TrimSpace(p.thought.String())
 	for _, c := range p.calls {
 		args := c.args.String()

@@ -38,7 +38,7 @@ func TestCallsAreToldApartByWhatServersSend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := chat.NewPieces(nil)
+			p := chat.NewPieces(model.Stream{})
 			for _, piece := range c.pieces {
 				p.Call(piece)
 			}
@@ -47,34 +47,45 @@ func TestCallsAreToldApartByWhatServersSend(t *testing.T) {
 	}
 }
 
-// Thoughts at the beginning of a text are in no reply and no stream, wherever the pieces end.
+// Thoughts are in no reply, and no stream has them at its end, wherever the pieces end.
 func TestThoughtsAreNoPartOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]struct{ said, thought string }{
 		"<think>Hm.</think>Hello":                          {"Hello", "Hm."},
-		"\n <thinking>Hm. <b></thinking>\n\nHello <think>": {"\n\nHello <think>", "Hm. <b>"},
+		"\n <thinking>Hm. <b></thinking>\n\nHello <think>": {"\n\nHello ", "Hm. <b>"},
 		"<think></think><think>a</think>b":                 {"b", "a"},
 		"<think>Never ends </thin":                         {"", "Never ends </thin"},
 		"<thin air>":                                       {"<thin air>", ""},
 		"<thinker>":                                        {"<thinker>", ""},
 		"<think":                                           {"<think", ""},
-		"Hello <think>no</think>":                          {"Hello <think>no</think>", ""},
+		"Hello <think>no</think>":                          {"Hello ", "no"},
 		"Hm.\nSo.\n</think>\n\nHello":                      {"\n\nHello", "Hm.\nSo."},
-		"Write </think> at the end":                        {"Write </think> at the end", ""},
+		"Write </think> at the end":                        {" at the end", "Write"},
+		"Hm.</think>Hello":                                 {"Hello", "Hm."},
+		"[THINK]Hm.[/THINK]Hello":                          {"Hello", "Hm."},
+		"<thought>Hm.</thought>Hello":                      {"Hello", "Hm."},
+		"Hm.[/THINK]Hello":                                 {"Hello", "Hm."},
+		"Hello <think>a</think>you<thinking>b</thinking>.": {"Hello you.", "ab"},
+		"Write `<think>` or ``a`<think>``.":                {"Write `<think>` or ``a`<think>``.", ""},
+		"```\n<think>a</think>\n```\nb<think>c</think>":    {"```\n<think>a</think>\n```\nb", "c"},
+		"````\n```\n</think>\n````\nb":                     {"````\n```\n</think>\n````\nb", ""},
+		"It`s <think>a</think>b":                           {"It`s b", "a"},
+		"It`s a\nline`s <think>a</think>b":                 {"It`s a\nline`s b", "a"},
+		"Hm. `x` </think>Use `</think>`":                   {"Use `</think>`", "Hm. `x`"},
+		"[1] < [2] <t":                                     {"[1] < [2] <t", ""},
+		"``` never ends <think>":                           {"``` never ends <think>", ""},
 		" ":                                                {" ", ""},
 	} {
 		for n := 1; n <= len(given); n++ {
 			streamed := ""
-			p := chat.NewPieces(func(s string) { streamed += s })
+			p := chat.NewPieces(model.Stream{Delta: func(s string) { streamed += s }, Reset: func(string) { streamed = "" }})
 			for rest := given; rest != ""; rest = rest[min(n, len(rest)):] {
 				p.Text(rest[:min(n, len(rest))])
 			}
 			r := p.Response(model.Request{}, chat.Tools{})
 			require.Equal(t, want.said, r.Text, "%q in pieces of %d", given, n)
 			require.Equal(t, want.thought, r.Reasoning, "%q in pieces of %d", given, n)
-			if given[0] != 'H' {
-				require.Equal(t, want.said, streamed, "%q in pieces of %d", given, n)
-			}
+			require.Equal(t, want.said, streamed, "%q in pieces of %d", given, n)
 		}
 	}
 }
@@ -90,12 +101,12 @@ func TestUsageThatIsNotReportedIsEstimated(t *testing.T) {
 		"only the text": {model.Usage{In: 9}, model.Usage{In: 9, Out: 6, Estimate: true}},
 		"only the rest": {model.Usage{Out: 9}, model.Usage{In: 3, Out: 9, Estimate: true}},
 	} {
-		p := chat.NewPieces(nil)
+		p := chat.NewPieces(model.Stream{})
 		p.Usage, p.Whole = c.reported, name != "breaks off"
 		p.Text("<think>1</think>")                                                 // 16 bytes
 		p.Call(chat.Piece{Index: at(0), ID: "not counted", Name: "g", Args: "{}"}) // 3 bytes
 		require.Equal(t, c.want, p.Response(req, chat.Tools{}).Usage, name)
 	}
-	silent := chat.NewPieces(nil)
+	silent := chat.NewPieces(model.Stream{})
 	require.Equal(t, model.Usage{In: 3, Estimate: true}, silent.Response(req, chat.Tools{}).Usage, "nothing was written")
 }

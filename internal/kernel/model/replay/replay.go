@@ -57,7 +57,7 @@ func New(cassette []byte) (*Model, error) {
 }
 
 // Generate implements model.Model. A request that was not recorded is a *model.Error.
-func (m *Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
+func (m *Model) Generate(ctx context.Context, req model.Request, stream model.Stream) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Response{}, err
 	}
@@ -72,10 +72,8 @@ func (m *Model) Generate(ctx context.Context, req model.Request, stream func(del
 	}
 	answer = v.show(answer)
 	answer.Calls = unquoted(answer.Calls)
-	if stream != nil && answer.Text != "" {
-		for piece := range strings.SplitAfterSeq(answer.Text, " ") {
-			stream(piece)
-		}
+	for piece := range strings.SplitAfterSeq(answer.Text, " ") {
+		stream.Says(piece)
 	}
 	return answer, nil
 }
@@ -117,7 +115,7 @@ type recorded struct {
 }
 
 // Generate implements model.Model.
-func (r recorded) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
+func (r recorded) Generate(ctx context.Context, req model.Request, stream model.Stream) (model.Response, error) {
 	answer, err := r.next.Generate(ctx, req, stream)
 	if err != nil {
 		return answer, err

@@ -17,19 +17,19 @@ import (
 // canned answers each request with the next of its answers.
 type canned []model.Response
 
-func (c *canned) Generate(_ context.Context, _ model.Request, stream func(string)) (model.Response, error) {
+func (c *canned) Generate(_ context.Context, _ model.Request, stream model.Stream) (model.Response, error) {
 	if len(*c) == 0 {
 		return model.Response{}, &model.Error{Reason: "no more"}
 	}
 	answer := (*c)[0]
 	*c = (*c)[1:]
-	stream(answer.Text)
+	stream.Says(answer.Text)
 	return answer, nil
 }
 
 func ask(t *testing.T, m model.Model, req model.Request) (answer model.Response, streamed string, err error) {
 	t.Helper()
-	answer, err = m.Generate(t.Context(), req, func(delta string) { streamed += delta })
+	answer, err = m.Generate(t.Context(), req, model.Stream{Delta: func(delta string) { streamed += delta }})
 	return answer, streamed, err
 }
 
@@ -124,7 +124,7 @@ func TestReplayRefusesWhatWasNotRecorded(t *testing.T) {
 		require.False(t, failure.Retryable, name)
 		require.NotContains(t, failure.Reason, "secret", name)
 	}
-	_, err := m.Generate(func() context.Context { ctx, stop := context.WithCancel(t.Context()); stop(); return ctx }(), conversation(first), nil)
+	_, err := m.Generate(func() context.Context { ctx, stop := context.WithCancel(t.Context()); stop(); return ctx }(), conversation(first), model.Stream{})
 	require.ErrorIs(t, err, context.Canceled)
 }
 

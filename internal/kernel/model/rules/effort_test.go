@@ -93,7 +93,7 @@ func TestRulesCostIsBounded(t *testing.T) {
 	for name, req := range requests(t) {
 		t.Run(name, func(t *testing.T) {
 			var err error
-			require.Less(t, allocations(func() { _, err = rules.Model{}.Generate(t.Context(), req, nil) }), uint64(most))
+			require.Less(t, allocations(func() { _, err = rules.Model{}.Generate(t.Context(), req, model.Stream{}) }), uint64(most))
 			var failed *model.Error
 			require.True(t, err == nil || errors.As(err, &failed), err)
 		})
@@ -134,7 +134,7 @@ func TestRulesStopWhenNobodyWaits(t *testing.T) {
 	t.Parallel()
 	for name, req := range requests(t) {
 		if strings.HasPrefix(name, "plan") || strings.HasPrefix(name, "work") {
-			_, err := rules.Model{}.Generate(&gone{Context: t.Context()}, req, nil)
+			_, err := rules.Model{}.Generate(&gone{Context: t.Context()}, req, model.Stream{})
 			require.ErrorIs(t, err, context.Canceled, name)
 		}
 	}

@@ -69,7 +69,7 @@ func talkIn(t *testing.T, code string, texts ...string) model.Response {
 		}
 		req.Messages = append(req.Messages, m)
 	}
-	got, err := rules.Model{}.Generate(t.Context(), req, nil)
+	got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 	require.NoError(t, err)
 	return got
 }
@@ -107,7 +107,7 @@ func TestRulesTalkInTheLanguageOfTheCustomer(t *testing.T) {
 			{Role: model.Assistant, Calls: []model.ToolCall{{ID: "1", Name: "shop__get_order", Args: json.RawMessage(`{}`)}}},
 			{Role: model.Result, CallID: "1", Text: `<data name="result">{"status":"executed","result":{"id":"ord_1001","status":"paid"}}</data>`},
 		}}
-		result, err := rules.Model{}.Generate(t.Context(), req, nil)
+		result, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 		require.NoError(t, err)
 		require.Equal(t, said("found", "order", "id ord_1001, status paid"), result.Text, code)
 	}
@@ -235,7 +235,7 @@ func ask(t *testing.T, advice string, texts ...string) model.Response {
 		}
 		req.Messages = append(req.Messages, m)
 	}
-	got, err := rules.Model{}.Generate(t.Context(), req, nil)
+	got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 	require.NoError(t, err)
 	return got
 }

@@ -55,7 +55,7 @@ func planFor(t *testing.T, c *counter, goal string, criteria []map[string]any, s
 		req := model.Request{Purpose: model.Plan, OutputSchema: json.RawMessage(`{}`), Messages: []model.Message{{
 			Role: model.User, Text: "Plan." + data(t, "goal", goal, "criteria", criteria, "facts", facts, "verbs", offered, "steps_left", left),
 		}}}
-		got, err := rules.Model{}.Generate(t.Context(), req, nil)
+		got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 		require.NoError(t, err)
 		last = stepPlan{}
 		require.NoError(t, json.Unmarshal([]byte(got.Text), &last), got.Text)
@@ -201,7 +201,7 @@ func workFor(t *testing.T, c *counter, task, schema string) (answer string, verb
 		req.Messages[0].Text += "\nYour last answer is JSON that fits this JSON Schema, and nothing else: " + schema
 	}
 	for range 12 {
-		got, err := rules.Model{}.Generate(t.Context(), req, nil)
+		got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 		require.NoError(t, err)
 		if len(got.Calls) == 0 {
 			return got.Text, verbs
@@ -308,7 +308,7 @@ func TestRulesJudgeByChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := "Judge." + data(t, "goal", "Refund the order and tell the customer", "criteria", criteria, "calls", c.calls, "output", c.output, "checks", c.checks)
-			got, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Manager, OutputSchema: json.RawMessage(`{}`), Messages: []model.Message{{Role: model.User, Text: text}}}, nil)
+			got, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Manager, OutputSchema: json.RawMessage(`{}`), Messages: []model.Message{{Role: model.User, Text: text}}}, model.Stream{})
 			require.NoError(t, err)
 			var r struct {
 				Verdict, Feedback string
@@ -343,7 +343,7 @@ func TestRulesReadTheTaskOfAStep(t *testing.T) {
 		{Role: model.User, Text: "The goal: Get the order ord_1"}, {Role: model.Assistant, Calls: []model.ToolCall{{ID: "1", Name: "shop:get_order", Args: json.RawMessage(`{"order_id":"ord_1"}`)}}}, told,
 	}}
 	req.Tools, _ = shopVerbs(t)
-	got, err := rules.Model{}.Generate(t.Context(), req, nil)
+	got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 	require.NoError(t, err)
 	require.Equal(t, "This is the order: id ord_1, status paid.", got.Text)
 }

@@ -26,7 +26,7 @@ type Model struct{}
 
 // Generate implements model.Model. It uses no tokens. For purposes that it does not serve, and where
 // nothing follows from the words, it is a *model.Error.
-func (Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
+func (Model) Generate(ctx context.Context, req model.Request, stream model.Stream) (model.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Response{}, err
 	}
@@ -66,9 +66,9 @@ func (Model) Generate(ctx context.Context, req model.Request, stream func(delta 
 	if len(answer.Calls) > 0 {
 		answer.Finish = model.Calling
 	}
-	if stream != nil && answer.Text != "" {
+	if answer.Text != "" {
 		for piece := range strings.SplitAfterSeq(answer.Text, " ") {
-			stream(piece)
+			stream.Says(piece)
 		}
 	}
 	return answer, nil

@@ -47,11 +47,11 @@ func talk(t *testing.T, texts ...string) model.Response {
 		req.Messages = append(req.Messages, m)
 	}
 	var streamed string
-	got, err := rules.Model{}.Generate(t.Context(), req, func(delta string) { streamed += delta })
+	got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{Delta: func(delta string) { streamed += delta }})
 	require.NoError(t, err)
 	require.Equal(t, rules.Name, got.Model)
 	require.Equal(t, got.Text, streamed)
-	again, err := rules.Model{}.Generate(t.Context(), req, nil)
+	again, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 	require.NoError(t, err)
 	require.Equal(t, got, again)
 	return got
@@ -122,7 +122,7 @@ func TestRulesTakeReadOrWriteFromTheCatalog(t *testing.T) {
 			req := model.Request{Purpose: model.Reply, Messages: []model.Message{agentloop.Customer(message)}, Tools: []model.Tool{
 				{Name: "auth__get_token", Description: "Get a token", Schema: json.RawMessage(`{"type":"object","properties":{}}`), Operation: c.operation},
 			}}
-			got, err := rules.Model{}.Generate(t.Context(), req, nil)
+			got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 			require.NoError(t, err)
 			if c.call == "" {
 				require.Empty(t, got.Calls)
@@ -167,7 +167,7 @@ func TestRulesTellResultsInWords(t *testing.T) {
 			{Role: model.User, Text: "Where is ord_1001?"},
 			{Role: model.Assistant, Calls: []model.ToolCall{{ID: "1", Name: "shop__get_order", Args: json.RawMessage(`{}`)}}},
 			{Role: model.Result, CallID: "1", Text: text},
-		}}, nil)
+		}}, model.Stream{})
 		require.NoError(t, err)
 		require.Equal(t, want, got.Text)
 	}
@@ -175,7 +175,7 @@ func TestRulesTellResultsInWords(t *testing.T) {
 
 func TestRulesRefuseWhatNeedsALanguageModel(t *testing.T) {
 	t.Parallel()
-	_, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Summary}, nil)
+	_, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Summary}, model.Stream{})
 	var failure *model.Error
 	require.ErrorAs(t, err, &failure)
 	require.False(t, failure.Retryable)

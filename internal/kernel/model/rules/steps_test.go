@@ -21,7 +21,7 @@ func does(t *testing.T, do mapdef.Action, question string, input any) json.RawMe
 	require.NoError(t, err)
 	req, err := modelstep.Open(modelstep.Ask{Do: do, Text: stepmachine.Asked{Text: question}, Input: raw})
 	require.NoError(t, err)
-	got, err := rules.Model{}.Generate(t.Context(), req, nil)
+	got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 	require.NoError(t, err)
 	require.Equal(t, rules.Name, got.Model)
 	v := modelstep.Judge(do, []model.Response{got}, 0, func(json.RawMessage) []string { return nil })
@@ -93,7 +93,7 @@ func TestRulesClassifyByWords(t *testing.T) {
 	// Without a label for the rest, nothing is guessed.
 	req, err := modelstep.Open(modelstep.Ask{Do: &mapdef.DoClassify{Labels: []string{"refund", "shipping"}}, Input: json.RawMessage(`{"input":"Blue is a colour."}`)})
 	require.NoError(t, err)
-	_, err = rules.Model{}.Generate(t.Context(), req, nil)
+	_, err = rules.Model{}.Generate(t.Context(), req, model.Stream{})
 	var failure *model.Error
 	require.ErrorAs(t, err, &failure)
 	require.False(t, failure.Retryable)

@@ -62,7 +62,7 @@ func New(script []byte) (*Model, error) {
 }
 
 // Generate implements model.Model by the first fixture that matches.
-func (m *Model) Generate(ctx context.Context, req model.Request, stream func(delta string)) (model.Response, error) {
+func (m *Model) Generate(ctx context.Context, req model.Request, stream model.Stream) (model.Response, error) {
 	i := slices.IndexFunc(m.fixtures, func(f Fixture) bool { return f.matches(req) })
 	if i < 0 {
 		return model.Response{}, &model.Error{Reason: fmt.Sprintf("no fixture of the script matches this request for %s, turn %d", req.Purpose, turn(req))}
@@ -73,9 +73,7 @@ func (m *Model) Generate(ctx context.Context, req model.Request, stream func(del
 	}
 	answer := f.answer(req)
 	for piece := range strings.SplitAfterSeq(answer.Text, " ") {
-		if stream != nil {
-			stream(piece)
-		}
+		stream.Says(piece)
 		if err := pause(ctx, f.PauseMS); err != nil {
 			return model.Response{}, err
 		}

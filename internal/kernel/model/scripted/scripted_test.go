@@ -15,7 +15,7 @@ func ask(t *testing.T, script string, req model.Request) (answer model.Response,
 	t.Helper()
 	m, err := scripted.New([]byte(script))
 	require.NoError(t, err)
-	answer, err = m.Generate(t.Context(), req, func(delta string) { streamed += delta })
+	answer, err = m.Generate(t.Context(), req, model.Stream{Delta: func(delta string) { streamed += delta }})
 	return answer, streamed, err
 }
 
@@ -78,7 +78,7 @@ func TestScriptAnswerEndsWithItsCaller(t *testing.T) {
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	_, err = m.Generate(ctx, request(model.Agent, "?"), nil)
+	_, err = m.Generate(ctx, request(model.Agent, "?"), model.Stream{})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
