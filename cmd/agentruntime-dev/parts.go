@@ -20,6 +20,7 @@ import (
 	"agentruntime/internal/dev/devserver/postgres"
 	"agentruntime/internal/dev/mailbox"
 	"agentruntime/internal/dev/sandbox"
+	"agentruntime/internal/dev/strictmodel"
 	"agentruntime/internal/process/app"
 	"agentruntime/internal/process/cli"
 	"agentruntime/internal/process/config"
@@ -173,6 +174,7 @@ func (s *stack) startService(ctx context.Context, cfg config.Config, roles app.R
 		roles.Front = box.Front
 		s.ready.MailboxURL = s.ready.APIURL + mailbox.Path
 	}
+	roles.Scripted = strictmodel.Judged
 	a, err := app.New(ctx, cfg, roles, s.log)
 	if err != nil {
 		return err

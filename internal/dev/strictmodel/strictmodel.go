@@ -1,6 +1,7 @@
 // Package strictmodel refuses what servers of chat models refuse: it judges the requests of tests by the
 // published rules of chat completions (OpenAI, and Mistral for ids) and of the messages of Anthropic. Test
-// servers of models are behind Server. It never answers for a model.
+// servers of models are behind Server, the scripted model of the development server behind Judged. It
+// never answers for a model.
 package strictmodel
 
 import (

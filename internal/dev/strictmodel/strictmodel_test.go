@@ -1,6 +1,7 @@
 package strictmodel_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/dev/strictmodel"
+	"agentruntime/internal/kernel/model"
 )
 
 // Each request breaks one rule; the word is in what the server says.
@@ -89,4 +91,29 @@ func TestServerRefusesAsItsAPIDoes(t *testing.T) {
 		require.Equal(t, path == "/other", resp.StatusCode == http.StatusOK)
 	}
 	require.NotEmpty(t, told)
+}
+
+// told answers all requests with a word, and counts them.
+type told struct{ asked int }
+
+func (m *told) Generate(context.Context, model.Request, model.Stream) (model.Response, error) {
+	m.asked++
+	return model.Response{Text: "Told."}, nil
+}
+
+// A model without a server is asked only for what servers of both APIs take.
+func TestModelWithoutAServerIsJudged(t *testing.T) {
+	t.Parallel()
+	next := &told{}
+	m := strictmodel.Judged(next)
+	answer, err := m.Generate(t.Context(), request(), model.Stream{})
+	require.NoError(t, err)
+	require.Equal(t, "Told.", answer.Text)
+
+	wrong := request()
+	wrong.Model = ""
+	_, err = m.Generate(t.Context(), wrong, model.Stream{})
+	require.ErrorContains(t, err, "model is missing", "by chat completions")
+	require.ErrorContains(t, err, "model: Field required", "by messages")
+	require.Equal(t, 1, next.asked)
 }

@@ -30,6 +30,7 @@ import (
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/edge/engine"
 	"agentruntime/internal/edge/jqchild"
+	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/maps/definition"
@@ -75,6 +76,8 @@ type Roles struct {
 	// Front wraps the handler of the API, for what only a development server has; nil means
 	// nothing.
 	Front func(http.Handler) http.Handler
+	// Scripted wraps the scripted model, for what only a development server has; nil means nothing.
+	Scripted func(model.Model) model.Model
 }
 
 // App is one process of the service.

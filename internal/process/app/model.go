@@ -26,6 +26,9 @@ func (a *App) buildModels() error {
 		if err != nil {
 			return err
 		}
+		if a.roles.Scripted != nil {
+			script = a.roles.Scripted(script)
+		}
 		builtIn[models.Scripted] = script
 	}
 	public := egress.Bounded(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), chat.MaxAnswer, chat.ErrTooLong)
