@@ -96,8 +96,8 @@ func counting(w http.ResponseWriter, r *http.Request) {
 	last := ""
 	for _, m := range req.Messages {
 		last = m.Role
-		if found := mark.FindString(fmt.Sprint(m.Content)); found != "" && m.Role == "user" {
-			read = append(read, found)
+		if m.Role == "user" { // one may have several messages of the customer
+			read = append(read, mark.FindAllString(fmt.Sprint(m.Content), -1)...)
 		}
 	}
 	delta, finish := map[string]any{"content": "read " + strings.Join(read, ", ")}, "stop"

@@ -119,7 +119,7 @@ func (h *hostileModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func hostileAnswer(messages []hostileMessage, read string) (text string, calls []hostileCall) {
 	last, answers := -1, 0
 	for i, m := range messages {
-		if m.Role == "assistant" {
+		if m.Role == "assistant" && m.text() != "I have read the results." { // that is a word of the service
 			last = i
 			answers++
 		}
