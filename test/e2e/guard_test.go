@@ -98,8 +98,8 @@ func TestNewTenantsAgentMakesNoWriteOnTheWordOfAResult(t *testing.T) {
 	}
 }
 
-// The guard holds on every way from a result to a write: also for the agent of a step, for the Map that an
-// agent has started, and for a goal.
+// The guard covers every way from a result to a write: also that of the agent of a step, of the step after
+// it, and of a goal.
 func TestGuardHoldsWritesOfStepsAndGoals(t *testing.T) {
 	t.Parallel()
 	tenant, _, shop := guardedWorld(t)
