@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/dev/sandbox"
 	"agentruntime/test/rig"
 )
 
