@@ -96,7 +96,7 @@ type fileOfResult struct {
 // The form of an answer never decides about the outcome of a write: its status has said it.
 func TestAnswerOfAnyFormIsAResult(t *testing.T) {
 	t.Parallel()
-	s := rig.Dev(t, "QUOTAS=result_file_bytes=1000000")
+	s := rig.Dev(t, "QUOTAS=result_file_bytes=2500000")
 	tenant := newTenant(s)
 	small, large := "%PDF-1.7\x00\xff\xfe small", "\x89PNG\xff"+strings.Repeat("\x00\x01\x02\xff", 200_000)
 	const withToken = "\xff\xfe\x00 secret-token-1 \xff"
@@ -212,7 +212,7 @@ func TestHeadersOfAnAnswerStayWithItsResult(t *testing.T) {
 	provider := answering{"paged": whole(`[1]`, "Content-Type: application/json", "Link: <https://shop.example/orders?page=2&token=abc>; rel=\"next\"",
 		"X-Total-Count: 41", "ETag: \"v7\"", "Location: /orders/7", "X-Pages: 3", "X-Other: no", "Set-Cookie: sid=1", "X-Session-Token: t-1")}
 	tenant.Connect(t, "answers", rig.Serve(t, provider), answeringDocument(), "bearer", map[string]string{"token": "secret-token-1"})
-	want := map[string]string{"Link": `<https://shop.example/orders?page=2&token=abc>; rel="next"`, "X-Total-Count": "41", "Etag": `"v7"`, "Location": "/orders/7", "X-Pages": "3"}
+	want := map[string]string{"Link": `<https://shop.example/orders?page=2&token=abc>; rel="next"`, "X-Total-Count": "41", "ETag": `"v7"`, "Location": "/orders/7", "X-Pages": "3"}
 	var got, shown noted
 	for range 2 { // the second is a repeat
 		tenant.Runtime.Run("answers:make_pdf", map[string]string{"as": "paged"}, "paged-1").Data(t, &got)

@@ -182,7 +182,7 @@ func (s *Service) callLookup(ctx context.Context, p prepared, t Target, l govern
 		return lookedUp{}, fmt.Errorf("run: look up %s: %w", l.Verb, err)
 	}
 	failpoint.Hit("before_lookup", p.run.ID)
-	a := call.Send(limited, "", func() bool { return true })
+	a := call.Look(limited)
 	defer a.free()
 	failpoint.Hit("after_lookup", p.run.ID)
 	if a.Result == nil && limited.Err() != nil {

@@ -25,6 +25,9 @@ type Answer struct {
 	// Result is the provider's answer as an object; nil where it was not understood
 	// or did not arrive whole. Note.Error says then why.
 	Result json.RawMessage
+	// Wrapped is the member under which Result has an answer that was no object: text, another JSON
+	// value, a file. It is "" where the object is the provider's own.
+	Wrapped string
 	// Note is what is kept beside the result.
 	Note resultnote.Note
 	// File is the stored file that Result names; nil where it names none.
