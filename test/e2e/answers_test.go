@@ -222,3 +222,28 @@ func TestHeadersOfAnAnswerStayWithItsResult(t *testing.T) {
 	require.Equal(t, "41", shown.ResultHeaders["X-Total-Count"])
 	require.NotContains(t, shown.ResultHeaders["Link"], "abc", "others than the caller read them masked")
 }
+
+// paging are the answers of the scripted model that looks at the headers of a result.
+var paging = []string{
+	`{"purpose":"reply","turn":0,"contains":["How many quinces"],` + toolCalls(toolCall("1", "answers:get_json", `{"as":"paged"}`)) + `}`,
+	`{"purpose":"reply","turn":1,"contains":["How many quinces","X-Total-Count","page=2","the last one"],"text":"There are more."}`,
+	`{"purpose":"plan","contains":["Count the quinces","X-Total-Count","page=2","the last one"],"json":{"status":"blocked","remaining_plan":[],"next":null,"criteria":[],"reason":"There are more."}}`,
+	`{"purpose":"plan","contains":["Count the quinces"],"json":{"status":"act","remaining_plan":[],"next":{"verb":"answers:get_json","args":{"as":"paged"},"why":"","expect":""},"criteria":[],"reason":""}}`,
+}
+
+// A model reads the headers beside the result: without them it knows of no second page. Letters that a
+// provider escapes do not use up what it reads of a result.
+func TestAgentReadsTheHeadersOfAResult(t *testing.T) {
+	t.Parallel()
+	s := stack(t, split)
+	tenant := newTenant(s)
+	provider := answering{"paged": whole(`["`+strings.Repeat(`\u00fc`, 4_000)+` the last one"]`, "Content-Type: application/json", "Link: </quinces?page=2>; rel=\"next\"", "X-Total-Count: 41")}
+	tenant.Connect(t, "answers", rig.Serve(t, provider), answeringDocument(), "bearer", map[string]string{"token": "secret-token-1"})
+	tools := map[string]any{"allow": []string{"answers:*"}}
+	message, key := agentOf(t, tenant, map[string]any{"tools": tools})
+	require.Equal(t, "There are more.", *saidOf(t, key.Do(http.MethodPost, message, write("How many quinces are there?", "")), http.StatusOK).Message)
+
+	_, goals, key := goalAgent(t, tenant, map[string]any{"tools": tools})
+	p := pursuedOf(t, key.Do(http.MethodPost, goals, goalOf("Count the quinces", criterion("counted", "")), "Idempotency-Key: k"), http.StatusOK)
+	require.Equal(t, "There are more.", *p.Reason)
+}
