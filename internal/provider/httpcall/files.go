@@ -135,6 +135,7 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 	if err := w.SetBoundary(boundary(names, b.values)); err != nil {
 		return nil, fmt.Errorf("write a multipart body: %w", err)
 	}
+	named := map[string]int{} // how many files there are for an argument that names files
 	for _, name := range names {
 		if b.namesFile(name) {
 			continue
@@ -157,6 +158,7 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 		if !repeated {
 			values = []any{v}
 		}
+		named[b.plan.Body.Fields[name].NameArg] = len(values)
 		b.room.take(len(name) * len(values))
 		if err := b.room.check(); err != nil {
 			return nil, err
@@ -166,6 +168,9 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := b.checkNames(names, named); err != nil {
+		return nil, err
 	}
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("write a multipart body: %w", err)
@@ -234,6 +239,27 @@ func (b *builder) namesFile(arg string) bool {
 		}
 	}
 	return false
+}
+
+// checkNames refuses names for which there is no file. files says how many there are for each argument.
+func (b *builder) checkNames(args []string, files map[string]int) error {
+	for _, arg := range args {
+		v, _, err := b.value(arg)
+		if err != nil {
+			return err
+		}
+		if v == nil || !b.namesFile(arg) {
+			continue
+		}
+		names, many := v.([]any)
+		if !many {
+			names = []any{v}
+		}
+		if len(names) > files[arg] {
+			return invalid(arg, "maxItems", fmt.Sprintf("names %d files, and the call has %d", len(names), files[arg]))
+		}
+	}
+	return nil
 }
 
 // fileName returns the name that the caller gives the file at a place, "" where they give none.
