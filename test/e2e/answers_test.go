@@ -223,6 +223,42 @@ func TestHeadersOfAnAnswerStayWithItsResult(t *testing.T) {
 	require.NotContains(t, shown.ResultHeaders["Link"], "abc", "others than the caller read them masked")
 }
 
+// Providers that answer errors with 200 can say so in their document.
+func TestDeclaredErrorIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(rig.Dev(t))
+	var document map[string]any
+	require.NoError(t, json.Unmarshal(answeringDocument(), &document))
+	for _, op := range document["paths"].(map[string]any)["/json"].(map[string]any) { //nolint:forcetypeassert // made above
+		op.(map[string]any)["x-agent-runtime"] = map[string]any{"risk_level": "low", "error_when": `.ok == false or (.errors | length) > 0`} //nolint:forcetypeassert // as above
+	}
+	raw, err := json.Marshal(document)
+	require.NoError(t, err)
+	const json = "Content-Type: application/json"
+	provider := answering{
+		"fine": whole(`{"ok":true,"errors":[]}`, json), "refused": whole(`{"ok":false,"why":"no stock"}`, json), "errors": whole(`{"errors":["no stock"]}`, json),
+		"odd": whole(`{"errors":true}`, json), // the program fails
+	}
+	tenant.Connect(t, "answers", rig.Serve(t, provider), raw, "bearer", map[string]string{"token": "secret-token-1"})
+	run := func(verb, as string) rig.Answer {
+		return tenant.Runtime.Run("answers:"+verb+"_json", map[string]string{"as": as}, verb+"-"+as)
+	}
+	for _, verb := range []string{"get", "make"} {
+		a := run(verb, "fine")
+		require.Equal(t, http.StatusOK, a.Status, string(a.Body))
+	}
+	for _, as := range []string{"refused", "errors", "odd"} {
+		requireCode(t, run("get", as), http.StatusBadGateway, "PROVIDER_ERROR")
+		requireCode(t, run("make", as), http.StatusGatewayTimeout, "OUTCOME_UNKNOWN")
+		var shown noted
+		tenant.User.Do(http.MethodGet, "/v1/executions/make-"+as, nil).Data(t, &shown)
+		require.Equal(t, "outcome_unknown", shown.Status)
+		require.NotEqual(t, "null", string(shown.Result), "people see what came back")
+	}
+	a := tenant.User.Do(http.MethodPost, "/v1/executions/make-refused/resolve", map[string]any{"outcome": "failed", "reason": "no stock"})
+	require.Equal(t, http.StatusOK, a.Status, string(a.Body))
+}
+
 // paging are the answers of the scripted model that looks at the headers of a result.
 var paging = []string{
 	`{"purpose":"reply","turn":0,"contains":["How many quinces"],` + toolCalls(toolCall("1", "answers:get_json", `{"as":"paged"}`)) + `}`,

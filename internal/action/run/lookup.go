@@ -200,7 +200,7 @@ func answerOf(l governance.LookupCall, a Answer) governance.Answer {
 	switch {
 	case a.Timeout:
 		return governance.Answer{Failure: governance.LookupTimeout}
-	case a.Phase == attempt.Answered && a.Status >= http.StatusBadRequest && a.Status < http.StatusInternalServerError:
+	case a.Phase == attempt.Answered && a.Status >= http.StatusBadRequest && a.Status < http.StatusInternalServerError, a.Denied:
 		return governance.Answer{Failure: governance.LookupRefused}
 	case a.Phase == attempt.Answered && a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices && a.Result != nil:
 		return l.Answered(a.Result)

@@ -192,7 +192,7 @@ func (s *Service) probe(ctx context.Context, r Run, declared verb.ReadBack) (sta
 	defer a.free()
 	switch {
 	case a.Phase != attempt.Answered:
-	case a.Status >= 200 && a.Status < 300 && a.Result != nil:
+	case a.Status >= 200 && a.Status < 300 && a.Result != nil && !a.Denied:
 		return verb.LookFound, a.Result, t.Trusts(a.Result, a.Wrapped, true), nil
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
 		return verb.LookNotFound, nil, false, nil

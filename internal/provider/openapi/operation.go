@@ -214,6 +214,12 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 			} else {
 				o.plan.Normalized = word
 			}
+		case "error_when":
+			if why := o.im.unfit(word); why != "" {
+				o.scratch.lose("x-agent-runtime.error_when is ignored: " + why)
+			} else {
+				o.plan.ErrorWhen = word
+			}
 		case "read_back":
 			o.readBackOf(value)
 		default:

@@ -37,7 +37,9 @@ func (c *call) Look(ctx context.Context) run.Answer { return c.send(ctx, c.attem
 
 func (c *call) send(ctx context.Context, a Attempt) run.Answer {
 	defer c.noteUse(ctx)
-	return c.req.Send(ctx, a)
+	answer := c.req.Send(ctx, a)
+	c.findError(ctx, &answer)
+	return answer
 }
 
 func (c *call) attempt() Attempt {

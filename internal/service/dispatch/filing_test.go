@@ -118,6 +118,20 @@ func TestFilesAreSearchedForLongTextsOfACredentialOnly(t *testing.T) {
 	}
 }
 
+func TestAnswerIsDeniedByWhatTheVerbDeclares(t *testing.T) {
+	t.Parallel()
+	w := newTools(t)
+	w.credential(t, "", "the-key-of-all")
+	for name, denied := range map[string]bool{"refuses": true, "says_nothing": false, "fails": true, "says_text": true} {
+		call, err := w.target(t, name, "").Prepare(t.Context(), json.RawMessage(`{}`))
+		require.NoError(t, err)
+		for _, a := range []run.Answer{call.Send(t.Context(), "", nil), call.Look(t.Context())} {
+			require.Equal(t, denied, a.Denied, name)
+			require.Equal(t, name == "fails", a.Problem != "", "%s: %s", name, a.Problem)
+		}
+	}
+}
+
 func TestTextFromAVerbWithTaintPlacesIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	w := newTools(t)
