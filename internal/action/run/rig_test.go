@@ -450,10 +450,7 @@ func (c call) Look(ctx context.Context) run.Answer {
 	return c.Send(ctx, "", func() bool { return true })
 }
 
-func (c call) Send(ctx context.Context, key string, mayBegin func() bool) run.Answer {
-	if f := c.provider.reads.Load(); f != nil && c.name.Verb == "read" {
-		return (*f)(ctx, c.args)
-	}
+func (c call) Send(_ context.Context, key string, mayBegin func() bool) run.Answer {
 	if f := c.provider.dialing.Swap(nil); f != nil {
 		(*f)(mayBegin)
 	}

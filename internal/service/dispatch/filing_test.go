@@ -64,9 +64,16 @@ func TestFileIsNotWrittenWhereThereIsNoRoomForIt(t *testing.T) {
 			_, _ = rw.Write(bytes.Repeat([]byte{0xff}, size))
 		}
 	}
-	a := w.answered(t, sent(1_100_000, true), none)
-	require.Equal(t, resultnote.OverQuota, a.Note.Error.Code)
-	require.Zero(t, w.count(t, "run_files"), "it was refused before its first part")
+	a := w.answered(t, func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/zip")
+		rw.Header().Set("Content-Length", "1100000")
+		_, _ = rw.Write(bytes.Repeat([]byte{0xff}, 600_000))
+		rw.(http.Flusher).Flush() //nolint:forcetypeassert // of net/http
+		<-r.Context().Done()      // the rest comes only after it was refused
+	}, none)
+	require.NotNil(t, a.Note.Error)
+	require.Equal(t, resultnote.OverQuota, a.Note.Error.Code, a.Note.Error.Message)
+	require.Zero(t, w.count(t, "run_files"))
 
 	a = w.answered(t, sent(900_000, true), none)
 	require.Nil(t, a.Note.Error)
