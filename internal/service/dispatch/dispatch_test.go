@@ -131,9 +131,11 @@ func newTools(t *testing.T) *tools {
 	}
 	_, err = shelf.Replace(t.Context(), by, catalog.Provider{
 		Slug: "tools", BaseURL: "https://tools.example", AuthType: credential.APIKey, Auth: json.RawMessage(`{"type":"api_key"}`),
-	}, []verb.Definition{def("say", `{"kind":"echo","tool":"say"}`), def("old", `{"method":"GET","path":"/"}`), def("odd", `{"kind":"odd"}`),
+	}, []verb.Definition{
+		def("say", `{"kind":"echo","tool":"say"}`), def("old", `{"method":"GET","path":"/"}`), def("odd", `{"kind":"odd"}`),
 		def("refuses", `{"kind":"echo","tool":"a","error_when":".other == null"}`), def("says_nothing", `{"kind":"echo","tool":"a","error_when":".error"}`),
-		def("says_text", `{"kind":"echo","tool":"a","error_when":".url"}`), def("fails", `{"kind":"echo","tool":"a","error_when":".url | tonumber"}`)})
+		def("says_text", `{"kind":"echo","tool":"a","error_when":".url"}`), def("fails", `{"kind":"echo","tool":"a","error_when":".url | tonumber"}`),
+	})
 	require.NoError(t, err)
 	return &tools{Dispatcher: d, vault: safe, shelf: shelf, caller: caller, by: by, db: db}
 }
