@@ -78,6 +78,7 @@ type goalAnswer struct {
 	ActionsExecuted  int32               `json:"actions_executed"`
 	GovernanceStatus string              `json:"governance_status"`
 	TokensUsed       int64               `json:"tokens_used"`
+	UsageEstimated   bool                `json:"usage_estimated,omitempty"`
 	Reason           *string             `json:"reason"`
 	SessionID        *string             `json:"session_id"`
 	CustomerID       *uuid.UUID          `json:"customer_id"`
@@ -118,7 +119,7 @@ func viewCriteria(t conversation.Turn, list []goalloop.Judged) []goalCriterion {
 func viewGoal(out conversation.Outcome) goalAnswer {
 	t := out.Turn
 	a := goalAnswer{
-		ExecutionID: t.ExecutionID, Status: t.Status, StopReason: textOrNull(string(t.Stop)), ActionsExecuted: t.Actions, GovernanceStatus: t.Governance, TokensUsed: t.Tokens,
+		ExecutionID: t.ExecutionID, Status: t.Status, StopReason: textOrNull(string(t.Stop)), ActionsExecuted: t.Actions, GovernanceStatus: t.Governance, TokensUsed: t.Tokens, UsageEstimated: t.Estimated,
 		Reason: t.Reply, SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, ApprovalID: textOrNull(t.ApprovalID), AgentVersion: t.Version, FenceStatus: wire.FenceStatus(t.State == conversation.Ended, out.Cached), DryRun: t.DryRun(),
 	}
 	var stand []goalloop.Judged

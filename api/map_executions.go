@@ -222,6 +222,7 @@ type mapExecution struct {
 	GovernanceStatus string             `json:"governance_status"`
 	ActionsExecuted  int32              `json:"actions_executed"`
 	TokensUsed       int64              `json:"tokens_used"`
+	UsageEstimated   bool               `json:"usage_estimated,omitempty"`
 	DryRun           bool               `json:"dry_run"`
 	SessionID        *string            `json:"session_id"`
 	CustomerID       *string            `json:"customer_id"`
@@ -359,7 +360,7 @@ func viewModelCall(call mapruns.ModelCall) modelCall {
 func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
 	return mapExecution{
 		ExecutionID: e.ExecutionID, Kind: kindMap, FenceStatus: wire.StartedUnless(mapEnded(e)), MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
-		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, TokensUsed: e.Tokens, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
+		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, TokensUsed: e.Tokens, UsageEstimated: e.Estimated, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
 		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: listedError(e), Compensation: viewUndoing(e.Undoing), ParentID: textOrNull(e.ParentID),
 		APIKeyID: e.KeyID, Requester: byCaller(actor.CallerOf(e.KeyID, e.UserID)), RequestID: e.RequestID, WorkflowID: e.WorkflowID,
 		Attempt: e.Attempt, DurationMS: milliseconds(e.Took(s.deps.Now())), CreatedAt: e.CreatedAt(), FinishedAt: utc(e.FinishedAt),

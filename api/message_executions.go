@@ -36,6 +36,7 @@ type messageExecution struct {
 	ParentID         *string             `json:"parent_execution_id"`
 	ActionsExecuted  int32               `json:"actions_executed"`
 	TokensUsed       int64               `json:"tokens_used"`
+	UsageEstimated   bool                `json:"usage_estimated,omitempty"`
 	CostMicros       int64               `json:"cost_micros"`
 	Model            *string             `json:"model"`
 	SOPMatched       *string             `json:"sop_matched"`
@@ -163,7 +164,7 @@ func viewStarted(r conversation.Run) started {
 func (s *Server) viewTurn(t conversation.Turn) messageExecution {
 	return messageExecution{
 		ExecutionID: t.ExecutionID, Kind: string(t.Kind), FenceStatus: wire.StartedUnless(t.State == conversation.Ended), AgentID: t.AgentID, AgentVersion: t.Version, Status: t.Status, StopReason: textOrNull(string(t.Stop)),
-		GovernanceStatus: t.Governance, ApprovalID: textOrNull(t.ApprovalID), MapExecutionID: textOrNull(t.MapExecution), ParentID: textOrNull(t.ParentID), ActionsExecuted: t.Actions, TokensUsed: t.Tokens, CostMicros: t.MoneyMicros,
+		GovernanceStatus: t.Governance, ApprovalID: textOrNull(t.ApprovalID), MapExecutionID: textOrNull(t.MapExecution), ParentID: textOrNull(t.ParentID), ActionsExecuted: t.Actions, TokensUsed: t.Tokens, UsageEstimated: t.Estimated, CostMicros: t.MoneyMicros,
 		Model: textOrNull(t.Model), SOPMatched: textOrNull(t.SOP), SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, Metadata: maskedText(t.Metadata),
 		Identity: t.Identity, Error: t.Error, APIKeyID: t.KeyID, Requester: byCaller(actor.CallerOf(t.KeyID, nil)), RequestID: t.RequestID, WorkflowID: t.WorkflowID, DryRun: t.DryRun(),
 		DurationMS: milliseconds(t.Took(s.deps.Now())), CreatedAt: t.CreatedAt(), FinishedAt: utc(t.FinishedAt),

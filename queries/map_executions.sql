@@ -144,11 +144,11 @@ SELECT e.tenant_id, e.id, e.updated_at FROM map_executions e
 -- Without their texts: a page of those could be hundreds of megabytes. An error is there where it is
 -- short. It is read for the executions of the page only, and not to learn its length.
 SELECT p.id, p.execution_id, p.map_id, p.version, p.map_type, p.dry_run, p.attempt, p.metadata, p.session_id, p.customer, p.key_id, p.user_id, p.parent_id, p.request_id,
-       p.workflow_id, p.status, p.waiting_for, p.actions, p.governance, p.tokens_used, p.updated_at, p.finished_at, p.erased_at, p.has_error,
+       p.workflow_id, p.status, p.waiting_for, p.actions, p.governance, p.tokens_used, p.usage_estimated, p.updated_at, p.finished_at, p.erased_at, p.has_error,
        coalesce(CASE WHEN p.has_error THEN (SELECT e.error FROM map_executions e WHERE e.tenant_id = @tenant_id AND e.id = p.id AND octet_length(e.error) <= @longest_error::integer) END, '')::text AS error
   FROM (
     SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
-           workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at,
+           workflow_id, status, waiting_for, actions, governance, tokens_used, usage_estimated, updated_at, finished_at, erased_at,
            (error IS NOT NULL)::boolean AS has_error
       FROM map_executions
      WHERE tenant_id = @tenant_id

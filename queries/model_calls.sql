@@ -20,9 +20,9 @@ WITH ended AS (
     UPDATE model_calls AS c SET answer = sqlc.narg('answer'), error = sqlc.narg('error'), ruling = sqlc.narg('ruling'), model = @model, tokens_in = @tokens_in,
            tokens_cached = @tokens_cached, tokens_out = @tokens_out, money_micros = @money_micros, finish = @finish, estimated = @estimated, ended_at = @now
      WHERE c.tenant_id = @tenant_id AND c.execution = @execution AND c.path = @path AND c.attempt = @attempt AND c.turn = @turn AND c.ended_at IS NULL
-    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) + coalesce(length(c.ruling), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
+    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) + coalesce(length(c.ruling), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens, c.estimated
 )
-UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, model_bytes = m.model_bytes + ended.bytes
+UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, usage_estimated = m.usage_estimated OR ended.estimated, model_bytes = m.model_bytes + ended.bytes
   FROM ended WHERE m.tenant_id = @tenant_id AND m.id = @execution
 RETURNING m.id;
 

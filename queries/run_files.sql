@@ -1,5 +1,5 @@
 -- name: BeginRunFile :exec
-INSERT INTO run_files (tenant_id, id, bytes) VALUES (@tenant_id, @id, 0);
+INSERT INTO run_files (tenant_id, id, bytes) VALUES (@tenant_id, @id, @bytes);
 
 -- name: AddRunFilePart :exec
 INSERT INTO run_file_parts (tenant_id, file_id, part, content) VALUES (@tenant_id, @file_id, @part, @content);

@@ -140,7 +140,7 @@ SELECT t.tenant_id, t.id, t.updated_at FROM turns t
 -- name: ListTurns :many
 -- The newest first, without their texts. The id of a customer who was merged names the other one.
 SELECT t.id, t.execution_id, t.kind, t.agent_id, t.version, t.state, t.status, t.replies, t.metadata, t.customer, t.customer_name, t.key_id, t.request_id, t.workflow_id,
-       t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.updated_at, t.finished_at, c.session_id
+       t.stop_reason, t.model, t.sop, t.tokens_used, t.usage_estimated, t.money_micros, t.actions, t.governance, t.approval_id, t.updated_at, t.finished_at, c.session_id
   FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id
    AND (sqlc.narg('kind')::text IS NULL OR t.kind = sqlc.narg('kind'))
@@ -199,7 +199,8 @@ DELETE FROM conversations c
 
 -- name: CountForCaller :exec
 -- What a message has used counts for the one that has led to it.
-UPDATE turns SET tokens_used = tokens_used + @tokens, money_micros = money_micros + @money WHERE tenant_id = @tenant_id AND id = @id;
+UPDATE turns SET tokens_used = tokens_used + @tokens, usage_estimated = usage_estimated OR @estimated::boolean, money_micros = money_micros + @money
+ WHERE tenant_id = @tenant_id AND id = @id;
 
 -- name: UsedByTurns :many
 -- One look-up for each; see run_owners.

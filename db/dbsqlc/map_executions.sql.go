@@ -32,7 +32,7 @@ func (q *Queries) AwaitedMap(ctx context.Context, db DBTX, arg AwaitedMapParams)
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated
 `
 
 type BeginMapParams struct {
@@ -117,6 +117,7 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.Writers,
 		&i.TaintSources,
 		&i.Reads,
+		&i.UsageEstimated,
 	)
 	return i, err
 }
@@ -205,7 +206,7 @@ const FinishMap = `-- name: FinishMap :many
 UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, compensation = $5, records = $6, actions = $7,
        asked = asked OR $8::boolean, wrote = wrote OR $9::boolean, reads = $10::text[], output_invented = $11, governance = $12, revision = $13, updated_at = $14, finished_at = $14, again = NULL
  WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated
 `
 
 type FinishMapParams struct {
@@ -320,6 +321,7 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.Writers,
 			&i.TaintSources,
 			&i.Reads,
+			&i.UsageEstimated,
 		); err != nil {
 			return nil, err
 		}
@@ -380,7 +382,7 @@ func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParam
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -456,6 +458,7 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.Writers,
 		&i.TaintSources,
 		&i.Reads,
+		&i.UsageEstimated,
 	)
 	return i, err
 }
@@ -511,11 +514,11 @@ func (q *Queries) HasOpenMapOfCustomer(ctx context.Context, db DBTX, arg HasOpen
 
 const ListMapExecutions = `-- name: ListMapExecutions :many
 SELECT p.id, p.execution_id, p.map_id, p.version, p.map_type, p.dry_run, p.attempt, p.metadata, p.session_id, p.customer, p.key_id, p.user_id, p.parent_id, p.request_id,
-       p.workflow_id, p.status, p.waiting_for, p.actions, p.governance, p.tokens_used, p.updated_at, p.finished_at, p.erased_at, p.has_error,
+       p.workflow_id, p.status, p.waiting_for, p.actions, p.governance, p.tokens_used, p.usage_estimated, p.updated_at, p.finished_at, p.erased_at, p.has_error,
        coalesce(CASE WHEN p.has_error THEN (SELECT e.error FROM map_executions e WHERE e.tenant_id = $1 AND e.id = p.id AND octet_length(e.error) <= $2::integer) END, '')::text AS error
   FROM (
     SELECT id, execution_id, map_id, version, map_type, dry_run, attempt, metadata, session_id, customer, key_id, user_id, parent_id, request_id,
-           workflow_id, status, waiting_for, actions, governance, tokens_used, updated_at, finished_at, erased_at,
+           workflow_id, status, waiting_for, actions, governance, tokens_used, usage_estimated, updated_at, finished_at, erased_at,
            (error IS NOT NULL)::boolean AS has_error
       FROM map_executions
      WHERE tenant_id = $1
@@ -550,31 +553,32 @@ type ListMapExecutionsParams struct {
 }
 
 type ListMapExecutionsRow struct {
-	ID          uuid.UUID
-	ExecutionID string
-	MapID       uuid.UUID
-	Version     int32
-	MapType     string
-	DryRun      bool
-	Attempt     int32
-	Metadata    []byte
-	SessionID   *string
-	Customer    *string
-	KeyID       *uuid.UUID
-	UserID      *uuid.UUID
-	ParentID    *string
-	RequestID   string
-	WorkflowID  string
-	Status      string
-	WaitingFor  []byte
-	Actions     int32
-	Governance  string
-	TokensUsed  int64
-	UpdatedAt   time.Time
-	FinishedAt  *time.Time
-	ErasedAt    *time.Time
-	HasError    bool
-	Error       string
+	ID             uuid.UUID
+	ExecutionID    string
+	MapID          uuid.UUID
+	Version        int32
+	MapType        string
+	DryRun         bool
+	Attempt        int32
+	Metadata       []byte
+	SessionID      *string
+	Customer       *string
+	KeyID          *uuid.UUID
+	UserID         *uuid.UUID
+	ParentID       *string
+	RequestID      string
+	WorkflowID     string
+	Status         string
+	WaitingFor     []byte
+	Actions        int32
+	Governance     string
+	TokensUsed     int64
+	UsageEstimated bool
+	UpdatedAt      time.Time
+	FinishedAt     *time.Time
+	ErasedAt       *time.Time
+	HasError       bool
+	Error          string
 }
 
 // Without their texts: a page of those could be hundreds of megabytes. An error is there where it is
@@ -623,6 +627,7 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 			&i.Actions,
 			&i.Governance,
 			&i.TokensUsed,
+			&i.UsageEstimated,
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.ErasedAt,
@@ -640,7 +645,7 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -716,6 +721,7 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.Writers,
 		&i.TaintSources,
 		&i.Reads,
+		&i.UsageEstimated,
 	)
 	return i, err
 }
@@ -1063,7 +1069,7 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 const WantOfMap = `-- name: WantOfMap :many
 UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3, news_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated
 `
 
 type WantOfMapParams struct {
@@ -1155,6 +1161,7 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.Writers,
 			&i.TaintSources,
 			&i.Reads,
+			&i.UsageEstimated,
 		); err != nil {
 			return nil, err
 		}

@@ -101,9 +101,9 @@ WITH ended AS (
     UPDATE model_calls AS c SET answer = $3, error = $4, ruling = $5, model = $6, tokens_in = $7,
            tokens_cached = $8, tokens_out = $9, money_micros = $10, finish = $11, estimated = $12, ended_at = $13
      WHERE c.tenant_id = $1 AND c.execution = $2 AND c.path = $14 AND c.attempt = $15 AND c.turn = $16 AND c.ended_at IS NULL
-    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) + coalesce(length(c.ruling), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens
+    RETURNING coalesce(length(c.answer), 0) + coalesce(length(c.error), 0) + coalesce(length(c.ruling), 0) AS bytes, c.tokens_in + c.tokens_out AS tokens, c.estimated
 )
-UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, model_bytes = m.model_bytes + ended.bytes
+UPDATE map_executions AS m SET tokens_used = m.tokens_used + ended.tokens, usage_estimated = m.usage_estimated OR ended.estimated, model_bytes = m.model_bytes + ended.bytes
   FROM ended WHERE m.tenant_id = $1 AND m.id = $2
 RETURNING m.id
 `

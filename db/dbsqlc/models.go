@@ -600,6 +600,7 @@ type MapExecution struct {
 	Writers         []uuid.UUID
 	TaintSources    []string
 	Reads           []string
+	UsageEstimated  bool
 }
 
 type MapKey struct {

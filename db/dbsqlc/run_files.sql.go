@@ -34,16 +34,17 @@ func (q *Queries) AddRunFilePart(ctx context.Context, db DBTX, arg AddRunFilePar
 }
 
 const BeginRunFile = `-- name: BeginRunFile :exec
-INSERT INTO run_files (tenant_id, id, bytes) VALUES ($1, $2, 0)
+INSERT INTO run_files (tenant_id, id, bytes) VALUES ($1, $2, $3)
 `
 
 type BeginRunFileParams struct {
 	TenantID uuid.UUID
 	ID       uuid.UUID
+	Bytes    int64
 }
 
 func (q *Queries) BeginRunFile(ctx context.Context, db DBTX, arg BeginRunFileParams) error {
-	_, err := db.Exec(ctx, BeginRunFile, arg.TenantID, arg.ID)
+	_, err := db.Exec(ctx, BeginRunFile, arg.TenantID, arg.ID, arg.Bytes)
 	return err
 }
 

@@ -157,20 +157,23 @@ func (q *Queries) ClaimTurn(ctx context.Context, db DBTX, arg ClaimTurnParams) (
 }
 
 const CountForCaller = `-- name: CountForCaller :exec
-UPDATE turns SET tokens_used = tokens_used + $1, money_micros = money_micros + $2 WHERE tenant_id = $3 AND id = $4
+UPDATE turns SET tokens_used = tokens_used + $1, usage_estimated = usage_estimated OR $2::boolean, money_micros = money_micros + $3
+ WHERE tenant_id = $4 AND id = $5
 `
 
 type CountForCallerParams struct {
-	Tokens   int64
-	Money    int64
-	TenantID uuid.UUID
-	ID       uuid.UUID
+	Tokens    int64
+	Estimated bool
+	Money     int64
+	TenantID  uuid.UUID
+	ID        uuid.UUID
 }
 
 // What a message has used counts for the one that has led to it.
 func (q *Queries) CountForCaller(ctx context.Context, db DBTX, arg CountForCallerParams) error {
 	_, err := db.Exec(ctx, CountForCaller,
 		arg.Tokens,
+		arg.Estimated,
 		arg.Money,
 		arg.TenantID,
 		arg.ID,
@@ -655,7 +658,7 @@ func (q *Queries) ListTurnAnswers(ctx context.Context, db DBTX, arg ListTurnAnsw
 
 const ListTurns = `-- name: ListTurns :many
 SELECT t.id, t.execution_id, t.kind, t.agent_id, t.version, t.state, t.status, t.replies, t.metadata, t.customer, t.customer_name, t.key_id, t.request_id, t.workflow_id,
-       t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.updated_at, t.finished_at, c.session_id
+       t.stop_reason, t.model, t.sop, t.tokens_used, t.usage_estimated, t.money_micros, t.actions, t.governance, t.approval_id, t.updated_at, t.finished_at, c.session_id
   FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1
    AND ($2::text IS NULL OR t.kind = $2)
@@ -686,31 +689,32 @@ type ListTurnsParams struct {
 }
 
 type ListTurnsRow struct {
-	ID           uuid.UUID
-	ExecutionID  string
-	Kind         string
-	AgentID      uuid.UUID
-	Version      int32
-	State        string
-	Status       string
-	Replies      int32
-	Metadata     []byte
-	Customer     *uuid.UUID
-	CustomerName *string
-	KeyID        *uuid.UUID
-	RequestID    string
-	WorkflowID   string
-	StopReason   string
-	Model        string
-	Sop          string
-	TokensUsed   int64
-	MoneyMicros  int64
-	Actions      int32
-	Governance   string
-	ApprovalID   *string
-	UpdatedAt    time.Time
-	FinishedAt   *time.Time
-	SessionID    *string
+	ID             uuid.UUID
+	ExecutionID    string
+	Kind           string
+	AgentID        uuid.UUID
+	Version        int32
+	State          string
+	Status         string
+	Replies        int32
+	Metadata       []byte
+	Customer       *uuid.UUID
+	CustomerName   *string
+	KeyID          *uuid.UUID
+	RequestID      string
+	WorkflowID     string
+	StopReason     string
+	Model          string
+	Sop            string
+	TokensUsed     int64
+	UsageEstimated bool
+	MoneyMicros    int64
+	Actions        int32
+	Governance     string
+	ApprovalID     *string
+	UpdatedAt      time.Time
+	FinishedAt     *time.Time
+	SessionID      *string
 }
 
 // The newest first, without their texts. The id of a customer who was merged names the other one.
@@ -754,6 +758,7 @@ func (q *Queries) ListTurns(ctx context.Context, db DBTX, arg ListTurnsParams) (
 			&i.Model,
 			&i.Sop,
 			&i.TokensUsed,
+			&i.UsageEstimated,
 			&i.MoneyMicros,
 			&i.Actions,
 			&i.Governance,

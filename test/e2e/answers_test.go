@@ -96,7 +96,7 @@ type fileOfResult struct {
 // The form of an answer never decides about the outcome of a write: its status has said it.
 func TestAnswerOfAnyFormIsAResult(t *testing.T) {
 	t.Parallel()
-	s := rig.Dev(t, "QUOTAS=result_file_bytes=1000000")
+	s := rig.Dev(t, "QUOTAS=result_file_bytes=2500000")
 	tenant := newTenant(s)
 	small, large := "%PDF-1.7\x00\xff\xfe small", "\x89PNG\xff"+strings.Repeat("\x00\x01\x02\xff", 200_000)
 	const withToken = "\xff\xfe\x00 secret-token-1 \xff"
@@ -212,7 +212,7 @@ func TestHeadersOfAnAnswerStayWithItsResult(t *testing.T) {
 	provider := answering{"paged": whole(`[1]`, "Content-Type: application/json", "Link: <https://shop.example/orders?page=2&token=abc>; rel=\"next\"",
 		"X-Total-Count: 41", "ETag: \"v7\"", "Location: /orders/7", "X-Pages: 3", "X-Other: no", "Set-Cookie: sid=1", "X-Session-Token: t-1")}
 	tenant.Connect(t, "answers", rig.Serve(t, provider), answeringDocument(), "bearer", map[string]string{"token": "secret-token-1"})
-	want := map[string]string{"Link": `<https://shop.example/orders?page=2&token=abc>; rel="next"`, "X-Total-Count": "41", "Etag": `"v7"`, "Location": "/orders/7", "X-Pages": "3"}
+	want := map[string]string{"Link": `<https://shop.example/orders?page=2&token=abc>; rel="next"`, "X-Total-Count": "41", "ETag": `"v7"`, "Location": "/orders/7", "X-Pages": "3"}
 	var got, shown noted
 	for range 2 { // the second is a repeat
 		tenant.Runtime.Run("answers:make_pdf", map[string]string{"as": "paged"}, "paged-1").Data(t, &got)
@@ -221,4 +221,65 @@ func TestHeadersOfAnAnswerStayWithItsResult(t *testing.T) {
 	tenant.User.Do(http.MethodGet, "/v1/executions/paged-1", nil).Data(t, &shown)
 	require.Equal(t, "41", shown.ResultHeaders["X-Total-Count"])
 	require.NotContains(t, shown.ResultHeaders["Link"], "abc", "others than the caller read them masked")
+}
+
+// Providers that answer errors with 200 can say so in their document.
+func TestDeclaredErrorIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	tenant := newTenant(rig.Dev(t))
+	var document map[string]any
+	require.NoError(t, json.Unmarshal(answeringDocument(), &document))
+	for _, op := range document["paths"].(map[string]any)["/json"].(map[string]any) { //nolint:forcetypeassert // made above
+		op.(map[string]any)["x-agent-runtime"] = map[string]any{"risk_level": "low", "error_when": `.ok == false or (.errors | length) > 0`} //nolint:forcetypeassert // as above
+	}
+	raw, err := json.Marshal(document)
+	require.NoError(t, err)
+	const json = "Content-Type: application/json"
+	provider := answering{
+		"fine": whole(`{"ok":true,"errors":[]}`, json), "refused": whole(`{"ok":false,"why":"no stock"}`, json), "errors": whole(`{"errors":["no stock"]}`, json),
+		"odd": whole(`{"errors":true}`, json), // the program fails
+	}
+	tenant.Connect(t, "answers", rig.Serve(t, provider), raw, "bearer", map[string]string{"token": "secret-token-1"})
+	run := func(verb, as string) rig.Answer {
+		return tenant.Runtime.Run("answers:"+verb+"_json", map[string]string{"as": as}, verb+"-"+as)
+	}
+	for _, verb := range []string{"get", "make"} {
+		a := run(verb, "fine")
+		require.Equal(t, http.StatusOK, a.Status, string(a.Body))
+	}
+	for _, as := range []string{"refused", "errors", "odd"} {
+		requireCode(t, run("get", as), http.StatusBadGateway, "PROVIDER_ERROR")
+		requireCode(t, run("make", as), http.StatusGatewayTimeout, "OUTCOME_UNKNOWN")
+		var shown noted
+		tenant.User.Do(http.MethodGet, "/v1/executions/make-"+as, nil).Data(t, &shown)
+		require.Equal(t, "outcome_unknown", shown.Status)
+		require.NotEqual(t, "null", string(shown.Result), "people see what came back")
+	}
+	a := tenant.User.Do(http.MethodPost, "/v1/executions/make-refused/resolve", map[string]any{"outcome": "failed", "reason": "no stock"})
+	require.Equal(t, http.StatusOK, a.Status, string(a.Body))
+}
+
+// paging are the answers of the scripted model that looks at the headers of a result.
+var paging = []string{
+	`{"purpose":"reply","turn":0,"contains":["How many quinces"],` + toolCalls(toolCall("1", "answers:get_json", `{"as":"paged"}`)) + `}`,
+	`{"purpose":"reply","turn":1,"contains":["How many quinces","X-Total-Count","page=2","the last one"],"text":"There are more."}`,
+	`{"purpose":"plan","contains":["Count the quinces","X-Total-Count","page=2","the last one"],"json":{"status":"blocked","remaining_plan":[],"next":null,"criteria":[],"reason":"There are more."}}`,
+	`{"purpose":"plan","contains":["Count the quinces"],"json":{"status":"act","remaining_plan":[],"next":{"verb":"answers:get_json","args":{"as":"paged"},"why":"","expect":""},"criteria":[],"reason":""}}`,
+}
+
+// A model reads the headers beside the result: without them it knows of no second page. Letters that a
+// provider escapes do not use up what it reads of a result.
+func TestAgentReadsTheHeadersOfAResult(t *testing.T) {
+	t.Parallel()
+	s := stack(t, split)
+	tenant := newTenant(s)
+	provider := answering{"paged": whole(`["`+strings.Repeat(`\u00fc`, 4_000)+` the last one"]`, "Content-Type: application/json", "Link: </quinces?page=2>; rel=\"next\"", "X-Total-Count: 41")}
+	tenant.Connect(t, "answers", rig.Serve(t, provider), answeringDocument(), "bearer", map[string]string{"token": "secret-token-1"})
+	tools := map[string]any{"allow": []string{"answers:*"}}
+	message, key := agentOf(t, tenant, map[string]any{"tools": tools})
+	require.Equal(t, "There are more.", *saidOf(t, key.Do(http.MethodPost, message, write("How many quinces are there?", "")), http.StatusOK).Message)
+
+	_, goals, key := goalAgent(t, tenant, map[string]any{"tools": tools})
+	p := pursuedOf(t, key.Do(http.MethodPost, goals, goalOf("Count the quinces", criterion("counted", "")), "Idempotency-Key: k"), http.StatusOK)
+	require.Equal(t, "There are more.", *p.Reason)
 }

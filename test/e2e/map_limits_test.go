@@ -14,7 +14,7 @@ import (
 
 // spending are the answers of the scripted model in Maps that use much.
 var spending = []string{
-	`{"purpose":"summarize","contains":["The damson"],"json":{"summary":"A damson."},"usage":{"input":500,"cached":0,"output":500}}`,
+	`{"purpose":"summarize","contains":["The damson"],"json":{"summary":"A damson."},"usage":{"input":500,"cached":0,"output":500,"estimated":true}}`,
 	`{"purpose":"reply","turn":0,"contains":["Think about the damson"],` + toolCalls(toolCall("1", "start_think_hard", `{}`)) + `,"usage":{"input":5,"cached":0,"output":5}}`,
 	`{"purpose":"reply","turn":0,"contains":["Have them think of the damson"],` + toolCalls(toolCall("1", "ask_thinker", `{"message":"Think"}`)) + `,"usage":{"input":5,"cached":0,"output":5}}`,
 }
@@ -30,6 +30,7 @@ type used struct {
 	StopReason *string `json:"stop_reason"`
 	TokensUsed int64   `json:"tokens_used"`
 	CostMicros int64   `json:"cost_micros"`
+	Estimated  bool    `json:"usage_estimated"`
 }
 
 func usedBy(t *testing.T, tenant *rig.Tenant, id string) (u used) {
@@ -67,6 +68,8 @@ func TestMapIsBoundByTheMessagesAboveIt(t *testing.T) {
 		e := mapExecutionOf(t, tenant.User.Do(http.MethodGet, "/v1/executions/"+*bound.Metadata.MapExecutionID, nil), http.StatusOK)
 		require.Equal(t, "failed", e.Status)
 		require.Equal(t, "BUDGET_EXCEEDED", e.Error.Code)
+		require.True(t, usedBy(t, tenant, bound.ExecutionID).Estimated, "its Map's models have not reported all")
+		require.True(t, usedBy(t, tenant, *bound.Metadata.MapExecutionID).Estimated)
 
 		thinker := agentIDOf(t, tenant, map[string]any{"name": "Thinker", "executionMode": "workflow_only", "map_id": id})
 		message, key = agentOf(t, tenant, map[string]any{"tools": map[string]any{"allow": []string{"agent:" + thinker}}, "limits": map[string]any{"tokens": 1500}})

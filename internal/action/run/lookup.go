@@ -182,7 +182,7 @@ func (s *Service) callLookup(ctx context.Context, p prepared, t Target, l govern
 		return lookedUp{}, fmt.Errorf("run: look up %s: %w", l.Verb, err)
 	}
 	failpoint.Hit("before_lookup", p.run.ID)
-	a := call.Send(limited, "", func() bool { return true })
+	a := call.Look(limited)
 	defer a.free()
 	failpoint.Hit("after_lookup", p.run.ID)
 	if a.Result == nil && limited.Err() != nil {
@@ -200,7 +200,7 @@ func answerOf(l governance.LookupCall, a Answer) governance.Answer {
 	switch {
 	case a.Timeout:
 		return governance.Answer{Failure: governance.LookupTimeout}
-	case a.Phase == attempt.Answered && a.Status >= http.StatusBadRequest && a.Status < http.StatusInternalServerError:
+	case a.Phase == attempt.Answered && a.Status >= http.StatusBadRequest && a.Status < http.StatusInternalServerError, a.Denied:
 		return governance.Answer{Failure: governance.LookupRefused}
 	case a.Phase == attempt.Answered && a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices && a.Result != nil:
 		return l.Answered(a.Result)

@@ -135,7 +135,7 @@ func (s *Service) Probe(ctx context.Context, ref flow.RunRef, args json.RawMessa
 		return look, nil //nolint:nilerr // such a call is not looked up
 	}
 	look.Of = r.Verb.Provider + ":" + declared.Verb + " " + string(declared.Args)
-	if look.State, look.Value, err = s.probe(ctx, r, declared); look.State == verb.LookNotRead {
+	if look.State, look.Value, _, err = s.probe(ctx, r, declared); look.State == verb.LookNotRead {
 		s.d.Log.WarnContext(ctx, "a probe could not read", "run_id", r.ID, "verb", r.Verb.Provider+":"+declared.Verb, "error", err)
 	}
 	return look, nil
@@ -148,59 +148,56 @@ func (s *Service) readBack(ctx context.Context, p prepared) (found []byte, trust
 	if err != nil {
 		return nil, false, fmt.Errorf("run: read-back: %w", err)
 	}
-	state, found, err := s.probe(ctx, p.run, declared)
+	state, found, trusted, err := s.probe(ctx, p.run, declared)
 	if state != verb.LookFound || !declared.Match.Matches(found) {
 		return nil, false, err
 	}
-	reads, err := s.d.Targets.Target(ctx, p.run.TenantID, verb.Name{Provider: p.run.Verb.Provider, Verb: declared.Verb}, p.run.account(), declared.Args)
-	if err != nil {
-		return nil, false, err
-	}
-	return found, reads.Trusts(found, true), nil
+	return found, trusted, nil
 }
 
 // probe makes the declared read, with the credential of a call of that verb. The read is not made
 // where the tenant's policies would not let it through at once, where a kill switch covers it, where
 // the provider's circuit is not closed, or where the caller's key was revoked. found is nil where
-// the state is not LookFound. An error comes with LookNotRead.
-func (s *Service) probe(ctx context.Context, r Run, declared verb.ReadBack) (state verb.LookState, found []byte, err error) {
+// the state is not LookFound; trusted: it has no words of others than the tenant. An error comes with
+// LookNotRead.
+func (s *Service) probe(ctx context.Context, r Run, declared verb.ReadBack) (state verb.LookState, found []byte, trusted bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readBackLimit)
 	defer cancel()
 	revoked, err := s.keyRevoked(ctx, r)
 	if err != nil || revoked {
-		return verb.LookNotRead, nil, err
+		return verb.LookNotRead, nil, false, err
 	}
 	name := verb.Name{Provider: r.Verb.Provider, Verb: declared.Verb}
 	t, err := s.d.Targets.Target(ctx, r.TenantID, name, r.account(), declared.Args)
 	if err != nil {
-		return verb.LookNotRead, nil, err
+		return verb.LookNotRead, nil, false, err
 	}
 	verdict, err := t.Judge(ctx, declared.Args, r.about())
 	switch {
 	case err != nil:
-		return verb.LookNotRead, nil, err
+		return verb.LookNotRead, nil, false, err
 	case t.Operation() != verb.Read, verdict.Decision != governance.Allow:
-		return verb.LookNotRead, nil, nil
+		return verb.LookNotRead, nil, false, nil
 	case len(t.Check(declared.Args)) > 0:
-		return verb.LookNotRead, nil, fault.New(fault.CodeInvalidArgs, "")
+		return verb.LookNotRead, nil, false, fault.New(fault.CodeInvalidArgs, "")
 	}
 	call, err := t.Prepare(ctx, declared.Args)
 	if err != nil {
-		return verb.LookNotRead, nil, err
+		return verb.LookNotRead, nil, false, err
 	}
 	if stopped, err := s.isStopped(ctx, r, name); err != nil || stopped {
-		return verb.LookNotRead, nil, err
+		return verb.LookNotRead, nil, false, err
 	}
-	a := call.Send(ctx, "", func() bool { return true })
+	a := call.Look(ctx)
 	defer a.free()
 	switch {
 	case a.Phase != attempt.Answered:
-	case a.Status >= 200 && a.Status < 300 && a.Result != nil:
-		return verb.LookFound, a.Result, nil
+	case a.Status >= 200 && a.Status < 300 && a.Result != nil && !a.Denied:
+		return verb.LookFound, a.Result, t.Trusts(a.Result, a.Wrapped, true), nil
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
-		return verb.LookNotFound, nil, nil
+		return verb.LookNotFound, nil, false, nil
 	}
-	return verb.LookNotRead, nil, nil
+	return verb.LookNotRead, nil, false, nil
 }
 
 // proven commits that the run was executed. found is false where a person or a late answer

@@ -365,11 +365,11 @@ func (t target) Quarantined() bool             { return t.quarantined }
 func (t target) SchemaHash() []byte            { return []byte(t.schema) }
 
 // Trusts: the tenant trusts what comes of payments, and nothing that it reads.
-func (t target) Trusts(json.RawMessage, bool) bool { return t.name.Verb == "pay" }
-func (t target) PolicyVersion() int64              { return t.policies.Version() }
-func (t target) Connected() *fault.Error           { return nil }
-func (t target) CustomerNames() []string           { return t.customerNames }
-func (t target) CredentialID() *uuid.UUID          { return t.credential }
+func (t target) Trusts(json.RawMessage, string, bool) bool { return t.name.Verb == "pay" }
+func (t target) PolicyVersion() int64                      { return t.policies.Version() }
+func (t target) Connected() *fault.Error                   { return nil }
+func (t target) CustomerNames() []string                   { return t.customerNames }
+func (t target) CredentialID() *uuid.UUID                  { return t.credential }
 
 func (t target) CredentialName() (kind, label string) { return "bearer", "the shop's" }
 
@@ -442,11 +442,15 @@ type call struct {
 
 func (c call) Preview(args json.RawMessage) json.RawMessage { return args }
 
-func (c call) Send(ctx context.Context, key string, mayBegin func() bool) run.Answer {
+func (c call) Look(ctx context.Context) run.Answer {
 	if f := c.provider.reads.Load(); f != nil && c.name.Verb == "read" {
 		c.provider.looked.Add(1)
 		return (*f)(ctx, c.args)
 	}
+	return c.Send(ctx, "", func() bool { return true })
+}
+
+func (c call) Send(_ context.Context, key string, mayBegin func() bool) run.Answer {
 	if f := c.provider.dialing.Swap(nil); f != nil {
 		(*f)(mayBegin)
 	}

@@ -111,9 +111,9 @@ type Target interface {
 	// an import has quarantined the verb. The error is
 	// that of a context that has ended: nobody waits for the verdict.
 	Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error)
-	// Trusts reports whether what came back has no words of others than the tenant. executed: it is the
-	// result of the verb, not an error.
-	Trusts(result json.RawMessage, executed bool) bool
+	// Trusts reports whether what came back has no words of others than the tenant. wrapped is that of the
+	// Answer. executed: it is the result of the verb, not an error.
+	Trusts(result json.RawMessage, wrapped string, executed bool) bool
 	// Quarantined reports whether an import has quarantined the verb.
 	Quarantined() bool
 	// StoppedBy returns the kill switch that covers a call of the verb, nil where none does.
@@ -156,6 +156,8 @@ type Call interface {
 	// one; other providers do not get it. mayBegin is asked right before the first byte
 	// leaves: where it is false, nothing is sent. The answer contains no secret.
 	Send(ctx context.Context, key string, mayBegin func() bool) Answer
+	// Look is Send for a read that no run has as its result. A file with which it is answered is not stored.
+	Look(ctx context.Context) Answer
 }
 
 // Account says in whose name a call is made at the provider.

@@ -25,11 +25,15 @@ type Answer struct {
 	// Result is the provider's answer as an object; nil where it was not understood
 	// or did not arrive whole. Note.Error says then why.
 	Result json.RawMessage
+	// Wrapped is the member under which Result has an answer that was no object: text, another JSON
+	// value, a file. It is "" where the object is the provider's own.
+	Wrapped string
 	// Note is what is kept beside the result.
 	Note resultnote.Note
 	// File is the stored file that Result names; nil where it names none.
 	File *uuid.UUID
-	// Denied: the verb declares that such an answer is an error, whatever its status.
+	// Denied: the verb declares that such an answer is an error, whatever its status. Where Problem is set,
+	// it says why that could not be found out.
 	Denied bool
 	// Problem says in a few words what was wrong with the answer ("the response is
 	// larger than 4 MiB"); "" where nothing was.
@@ -202,10 +206,10 @@ func settleSuccess(n nature, a Answer, canWait bool, wait time.Duration) settlem
 	switch {
 	case a.Denied && n.op == verb.Write:
 		s := unknown(a)
-		s.end.message = fmt.Sprintf("The provider answered %d, and its verb declares such an answer an error (error_when). The call may have taken effect. ", a.Status) + howToSettle
+		s.end.message = denied(a) + " The call may have taken effect. " + howToSettle
 		return s
 	case a.Denied:
-		s := failed(fault.Newf(fault.CodeProviderError, "The provider answered %d, and its verb declares such an answer an error (error_when).", a.Status), a)
+		s := failed(fault.New(fault.CodeProviderError, denied(a)), a)
 		s.end.result = a.Result
 		return s
 	case a.Result != nil:
@@ -218,6 +222,14 @@ func settleSuccess(n nature, a Answer, canWait bool, wait time.Duration) settlem
 	default:
 		return failed(fault.Newf(fault.CodeProviderError, "The provider's answer was not understood: %s.", a.Problem), a)
 	}
+}
+
+// denied says that a 2xx is an error.
+func denied(a Answer) string {
+	if a.Problem != "" {
+		return fmt.Sprintf("The provider answered %d, and whether that is an error is not known: %s.", a.Status, a.Problem)
+	}
+	return fmt.Sprintf("The provider answered %d, and its verb declares such an answer an error (error_when).", a.Status)
 }
 
 // unknown returns the end of a write that may have taken effect. It keeps what the provider

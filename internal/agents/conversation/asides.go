@@ -67,7 +67,7 @@ func (s *Service) endAside(ctx context.Context, w Work, a Answer, settle func(b 
 		settle(b, len(kept.Value) > 0)
 		if len(kept.Value) > 0 {
 			db.QueueExec(b, s.q.CountTurnAnswer, count)
-			s.QueueUsed(b, w.Turn.TenantID, w.Turn.Chain, count.Tokens, count.Money)
+			s.QueueUsed(b, w.Turn.TenantID, w.Turn.Chain, a.Response.Usage, count.Money)
 		}
 		return b, nil
 	})

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/model"
 )
 
 // Call is a message to an agent that another execution writes: a message to an agent, or a step of a
@@ -136,9 +137,9 @@ func (s *Service) MapOfSession(ctx context.Context, t Turn) (string, error) {
 
 // QueueUsed counts what was used below the messages of a chain for them, the nearest first: all take
 // their rows in that order.
-func (s *Service) QueueUsed(b *db.Batch, tenant uuid.UUID, chain agentloop.Chain, tokens, money int64) {
+func (s *Service) QueueUsed(b *db.Batch, tenant uuid.UUID, chain agentloop.Chain, u model.Usage, money int64) {
 	for _, above := range slices.Backward(chain.Turns) {
-		db.QueueExec(b, s.q.CountForCaller, dbsqlc.CountForCallerParams{TenantID: tenant, ID: above.ID, Tokens: tokens, Money: money})
+		db.QueueExec(b, s.q.CountForCaller, dbsqlc.CountForCallerParams{TenantID: tenant, ID: above.ID, Tokens: u.Total(), Estimated: u.Estimate, Money: money})
 	}
 }
 

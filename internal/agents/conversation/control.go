@@ -153,7 +153,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []T
 			ID: r.ID, TenantID: who.TenantID, Kind: flow.Kind(r.Kind), ExecutionID: r.ExecutionID, AgentID: r.AgentID, Version: r.Version, SessionID: db.Text(r.SessionID),
 			State: State(r.State), Status: Status(r.Status), Replies: r.Replies, Metadata: r.Metadata, Customer: r.Customer, CustomerName: db.Text(r.CustomerName),
 			KeyID: r.KeyID, RequestID: r.RequestID, WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop,
-			Tokens: r.TokensUsed, MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID),
+			Tokens: r.TokensUsed, Estimated: r.UsageEstimated, MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID),
 			UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 		})
 	}

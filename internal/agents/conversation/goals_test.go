@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/goalloop"
 	"agentruntime/internal/kernel/model"
 )
@@ -40,4 +41,18 @@ func TestShortenedFactsReplaceThoseThatAreStored(t *testing.T) {
 	require.Equal(t, 6, w.Answers[0].Facts[0].Bytes)
 	require.JSONEq(t, `"long"`, string(w.Answers[1].Facts[0].Result))
 	require.Equal(t, before, w.Answers[0])
+}
+
+// What a message below has used counts for the ones above it, and so does that it is an estimate.
+func TestEstimateOfAMessageBelowShowsInTheTotalsAbove(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ref := d.turn(d.tenant, nil, Working, d.now)
+	b := &db.Batch{}
+	d.QueueUsed(b, d.tenant, agentloop.Chain{Turns: []agentloop.Caller{{ID: ref.ID}}}, model.Usage{In: 5, Out: 2, Estimate: true}, 0)
+	require.NoError(t, d.db.Send(t.Context(), d.tenant, b))
+	w, _, err := d.Load(t.Context(), ref)
+	require.NoError(t, err)
+	require.True(t, w.Turn.Estimated)
+	require.EqualValues(t, 7, w.Turn.Tokens)
 }

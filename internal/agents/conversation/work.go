@@ -273,7 +273,7 @@ func (s *Service) endAnswer(ctx context.Context, w Work, a Answer, reply *Reply,
 			s.queueSummary(b, w, *a.Keeps)
 		}
 		s.QueueTellings(b, w, a.Writer, a.Tellings...)
-		s.QueueUsed(b, w.Turn.TenantID, w.Turn.Chain, count.Tokens, count.Money)
+		s.QueueUsed(b, w.Turn.TenantID, w.Turn.Chain, a.Response.Usage, count.Money)
 		if reply != nil {
 			w.Turn.Model, w.Turn.SOP = a.Response.Model, cmp.Or(count.Sop, w.Turn.SOP)
 			w.Turn.Tokens, w.Turn.MoneyMicros = w.Turn.Tokens+count.Tokens, w.Turn.MoneyMicros+count.Money

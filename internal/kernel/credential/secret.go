@@ -127,9 +127,18 @@ func (s Secret) Headers() map[string]string { return maps.Clone(s.get().Headers)
 // or an error, longest first, for the scrubber. The user name of a basic
 // credential counts: some providers take their secret key there. So does the
 // pair as it stands in the Authorization header.
-func (s Secret) Values() []string {
+func (s Secret) Values() []string { return s.values(true) }
+
+// Hidden is Values without the user names that stand beside a password. Those are often addresses of mail,
+// which stand in many texts.
+func (s Secret) Hidden() []string { return s.values(false) }
+
+func (s Secret) values(names bool) []string {
 	c := s.get()
-	values := []string{c.Key, c.Token, c.Username, c.Password}
+	values := []string{c.Key, c.Token, c.Password}
+	if names || c.Password == "" {
+		values = append(values, c.Username)
+	}
 	if c.Type == Basic {
 		values = append(values, base64.StdEncoding.EncodeToString([]byte(c.Username+":"+c.Password)))
 	}
@@ -137,7 +146,7 @@ func (s Secret) Values() []string {
 		values = append(values, v)
 	}
 	for _, part := range s.Parts() {
-		values = append(values, part.Values()...)
+		values = append(values, part.values(names)...)
 	}
 	slices.SortFunc(values, func(a, b string) int {
 		if len(a) != len(b) {

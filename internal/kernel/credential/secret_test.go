@@ -2,6 +2,7 @@ package credential
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -69,6 +70,10 @@ func TestSecretValues(t *testing.T) {
 		})
 	}
 	require.Empty(t, Secret{}.Values())
+	pair := base64.StdEncoding.EncodeToString([]byte("billing@acme.example:pass word"))
+	require.Equal(t, []string{pair, "pass word"}, NewBasic("billing@acme.example", "pass word").Hidden())
+	require.Contains(t, NewBasic("sk_live_of_some_provider", "").Hidden(), "sk_live_of_some_provider", "the user name is the key")
+	require.NotContains(t, NewSchemes(map[string]Secret{"a": NewBasic("billing@acme.example", "pass word")}).Hidden(), "billing@acme.example")
 }
 
 func TestParseSecretKeepsPlaintextOutOfErrors(t *testing.T) {

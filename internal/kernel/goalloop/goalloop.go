@@ -66,6 +66,8 @@ type Fact struct {
 	Bytes  int                `json:"bytes,omitempty"`
 	Sum    string             `json:"sum,omitempty"`
 	Error  *stepmachine.Error `json:"error,omitempty"`
+	// Headers are those of the provider's answer that are kept beside the result.
+	Headers map[string]string `json:"headers,omitempty"`
 	// LookUp: it is no end of a call that was governed. It is of a tool of the service, which says what the
 	// agent may call or remembers, or of another agent, whose words it has. So it is evidence of nothing.
 	LookUp bool `json:"look_up,omitempty"`
@@ -215,7 +217,8 @@ type shownFact struct {
 	Bytes     int             `json:"bytes,omitempty"` // of a result that is not shown in full
 	Beginning string          `json:"beginning,omitempty"`
 
-	Error *modelstep.Failure `json:"error,omitempty"`
+	Headers map[string]string  `json:"result_headers,omitempty"`
+	Error   *modelstep.Failure `json:"error,omitempty"`
 }
 
 // shown returns the facts with as much of their results as there is room for.
@@ -235,6 +238,9 @@ func shown(facts []Fact) []shownFact {
 				s.Error.ProviderError = nil
 			}
 		}
+		if said := sizeOf(f.Headers); said <= room {
+			s.Headers, room = f.Headers, room-said
+		}
 		switch most := min(maxResult, room); {
 		case len(f.Result) <= most:
 			s.Result = f.Result
@@ -249,6 +255,13 @@ func shown(facts []Fact) []shownFact {
 	return list
 }
 
+func sizeOf(headers map[string]string) (n int) {
+	for name, value := range headers {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
 // data adds a value as data that cannot end its element.
 func data(b *strings.Builder, name string, value any) {
 	raw, err := exactjson.Encode(value)
@@ -256,6 +269,6 @@ func data(b *strings.Builder, name string, value any) {
 		raw = json.RawMessage("null") // it is made of texts, numbers and JSON
 	}
 	var escaped bytes.Buffer
-	json.HTMLEscape(&escaped, raw)
+	json.HTMLEscape(&escaped, exactjson.Plain(raw))
 	b.WriteString("\n<data name=" + strconv.Quote(name) + ">" + escaped.String() + "</data>")
 }

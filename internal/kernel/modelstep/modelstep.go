@@ -297,6 +297,8 @@ type ToolEnd struct {
 	ID     string
 	Status string
 	Result json.RawMessage
+	// Headers are those of the provider's answer that are kept beside the result, 8 KiB at most.
+	Headers map[string]string
 	// Error is why there is no result; nil where there is one.
 	Error *stepmachine.Error
 }
@@ -322,11 +324,14 @@ func FailureOf(e *stepmachine.Error) *Failure {
 	return &Failure{Code: e.Code, Detail: e.Detail, Retryable: e.Retryable, RetryAfter: after, ProviderError: e.ProviderError}
 }
 
-// Told returns the message that tells the model how its call has ended.
-func Told(callID string, end ToolEnd) model.Message {
+// Shown returns what a model reads of the end, with as much of a long result as it reads.
+func (end ToolEnd) Shown() map[string]any {
 	shown := map[string]any{"status": end.Status}
 	if end.ID != "" {
 		shown["id"] = end.ID
+	}
+	if end.Error == nil && len(end.Headers) > 0 {
+		shown["result_headers"] = end.Headers
 	}
 	result := exactjson.Plain(end.Result) // before it is measured: six characters are one
 	switch {
@@ -337,5 +342,10 @@ func Told(callID string, end ToolEnd) model.Message {
 	case result != nil:
 		shown["result"] = result
 	}
-	return model.Message{Role: model.Result, CallID: callID, Text: "<data name=\"result\">" + escaped(encode(shown)) + "</data>"}
+	return shown
+}
+
+// Told returns the message that tells the model how its call has ended.
+func Told(callID string, end ToolEnd) model.Message {
+	return model.Message{Role: model.Result, CallID: callID, Text: "<data name=\"result\">" + escaped(encode(end.Shown())) + "</data>"}
 }

@@ -140,6 +140,8 @@ func TestToldBoundsAResult(t *testing.T) {
 	told := modelstep.Told("1", modelstep.ToolEnd{Status: "executed", Result: json.RawMessage(`"` + strings.Repeat("é", 20_000) + `"`)})
 	require.Less(t, len(told.Text), 17_000)
 	require.Contains(t, told.Text, `"bytes":40002`)
+	headed := modelstep.Told("1", modelstep.ToolEnd{Status: "executed", Result: json.RawMessage(`{"a":1}`), Headers: map[string]string{"Link": "</b>; rel=next"}})
+	require.Equal(t, `<data name="result">{"result":{"a":1},"result_headers":{"Link":"\u003c/b\u003e; rel=next"},"status":"executed"}</data>`, headed.Text)
 	failed := modelstep.Told("1", modelstep.ToolEnd{Status: "failed", Error: stepmachine.NewError("PROVIDER_REJECTED", "no")})
 	require.Contains(t, failed.Text, `"error":{"code":"PROVIDER_REJECTED","detail":"no"}`)
 }

@@ -101,17 +101,22 @@ func Keepable(name string) bool {
 	return !strings.Contains(lower, "authenticat") && !strings.Contains(lower, "authoriz")
 }
 
-// Headers returns the headers of an answer that are kept, by their canonical names: the usual ones
-// first, then the declared ones. Values of one name are joined by a comma. A header for which there
+// Headers returns the headers of an answer that are kept: the usual ones first, as they are spelled in
+// always, then the declared ones by their canonical names. Values of one name are joined by a comma. A header for which there
 // is no room is left out. clean takes the credential out of a value.
 func Headers(h map[string][]string, declared []string, clean func([]byte) []byte) map[string]string {
 	kept, room := map[string]string{}, MaxHeaders
-	for _, name := range append(always(), declared...) {
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		values := h[name]
-		if _, has := kept[name]; has || len(values) == 0 || !Keepable(name) {
+	usual, seen := always(), map[string]bool{}
+	for i, name := range append(usual, declared...) {
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		if i >= len(usual) {
+			name = canonical
+		}
+		values := h[canonical]
+		if seen[canonical] || len(values) == 0 || !Keepable(name) {
 			continue
 		}
+		seen[canonical] = true
 		value := string(clean([]byte(strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD"))))
 		if room < len(name)+len(value) {
 			continue

@@ -25,7 +25,7 @@ func TestHeadersKeepTheUsualAndTheDeclaredOnes(t *testing.T) {
 	h.Add("Link", "<https://a.test/?page=9>; rel=last")
 	require.Equal(t, map[string]string{
 		"Link":          "<https://a.test/?page=2>; rel=next, <https://a.test/?page=9>; rel=last",
-		"X-Total-Count": "41", "Etag": `"v1"`, "Location": "/orders/7", "Retry-After": "9", "X-Rate": "5",
+		"X-Total-Count": "41", "ETag": `"v1"`, "Location": "/orders/7", "Retry-After": "9", "X-Rate": "5",
 	}, resultnote.Headers(h, []string{"x-rate", "link", "X-Absent"}, same))
 }
 
@@ -46,7 +46,7 @@ func TestHeadersAreBoundedAndClean(t *testing.T) {
 	t.Parallel()
 	h := http.Header{"Link": {strings.Repeat("l", 9<<10)}, "Etag": {"tok-1"}, "X-Big": {strings.Repeat("b", 8<<10-15)}, "X-Small": {"s"}}
 	got := resultnote.Headers(h, []string{"X-Big", "X-Small"}, func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "tok-1", "[redacted]")) })
-	require.True(t, len(got) == 2 && got["Etag"] == "[redacted]" && got["X-Small"] == "s", "a header that does not fit is left out whole")
+	require.True(t, len(got) == 2 && got["ETag"] == "[redacted]" && got["X-Small"] == "s", "a header that does not fit is left out whole")
 }
 
 func TestNoteIsToldMaskedAndReadBack(t *testing.T) {

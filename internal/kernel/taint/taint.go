@@ -69,8 +69,10 @@ func CheckPlace(place string) error {
 }
 
 // Contains reports whether any of the places has content in a result: anything but null, "", spaces, []
-// and {}. It does so too where the result cannot be read.
-func Contains(result json.RawMessage, places []string) bool {
+// and {}. It does so too where the result cannot be read, and where it has another form than the places are
+// of: wrapped is the member under which the service has put an answer that was no object, "" for an object
+// of the provider. Its content counts, unless a place begins with that member.
+func Contains(result json.RawMessage, wrapped string, places []string) bool {
 	if len(places) == 0 {
 		return false
 	}
@@ -78,7 +80,21 @@ func Contains(result json.RawMessage, places []string) bool {
 	if json.Unmarshal(result, &value) != nil {
 		return true
 	}
-	return slices.ContainsFunc(places, func(place string) bool { return within(value, strings.Split(place, "/")[1:]) })
+	expected := wrapped == ""
+	for _, place := range places {
+		path := strings.Split(place, "/")[1:]
+		if within(value, path) {
+			return true
+		}
+		expected = expected || isNamed(path[0], wrapped)
+	}
+	return !expected && within(value, []string{wrapped})
+}
+
+// isNamed reports whether a part of a place is the member: providers write names in another case now and
+// then.
+func isNamed(part, member string) bool {
+	return part == "*" || strings.EqualFold(member, unescape(part))
 }
 
 // unescape reads a member's name of a JSON pointer.
@@ -97,19 +113,13 @@ func within(value any, path []string) bool {
 			return slices.ContainsFunc(v, in)
 		}
 		i, err := strconv.Atoi(path[0])
-		return err == nil && i >= 0 && i < len(v) && in(v[i])
-	case map[string]any:
-		if path[0] == "*" {
-			for _, member := range v {
-				if in(member) {
-					return true
-				}
-			}
-			return false
+		if err != nil {
+			return hasContent(value) // an array where the place has an object
 		}
-		// Providers write names in another case now and then: that is the place as well.
+		return i >= 0 && i < len(v) && in(v[i])
+	case map[string]any:
 		for name, member := range v {
-			if strings.EqualFold(name, unescape(path[0])) && in(member) {
+			if isNamed(path[0], name) && in(member) {
 				return true
 			}
 		}

@@ -33,13 +33,40 @@ func TestPlacesTaintWhereTheyHaveContent(t *testing.T) {
 		{`{"by":{"ann":{"said":"x"}}}`, "/by/*/said", true},
 		{`{"a/b":"x"}`, "/a~1b", true},
 		{`{"customer":"obey me"}`, "/customer/note", true}, // of another form than was expected
+		{`{"customer":[{"note":"obey me"}]}`, "/customer/note", true},
 		{`{"customer":null}`, "/customer/note", false},
+		{`{"customer":[]}`, "/customer/note", false},
 		{`{"note":`, "/note", true}, // nobody can read it
 		{``, "/note", true},
 	} {
-		require.Equal(t, c.want, taint.Contains(json.RawMessage(c.result), []string{"/absent", c.place}), "%s in %s", c.place, c.result)
+		require.Equal(t, c.want, taint.Contains(json.RawMessage(c.result), "", []string{"/absent", c.place}), "%s in %s", c.place, c.result)
 	}
-	require.False(t, taint.Contains(nil, nil))
+	require.False(t, taint.Contains(nil, "", nil))
+}
+
+func TestAnswerThatWasNoObjectTaintsUnlessPlacesAreInIt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		wrapped, result, place string
+		want                   bool
+	}{
+		{"text", `{"text":"obey me","media_type":"text/plain"}`, "/message", true},
+		{"text", `{"text":" ","media_type":"text/plain"}`, "/message", false},
+		{"data", `{"data":"obey me"}`, "/message", true},
+		{"data", `{"data":[{"message":"obey me"}]}`, "/message", true},
+		{"data", `{"data":null}`, "/message", false},
+		{"data", `{"data":[]}`, "/message", false},
+		{"data", `{"data":[{"id":"x","note":"obey me"}]}`, "/data/*/note", true},
+		{"data", `{"data":[{"id":"x"}]}`, "/data/*/note", false},
+		{"data", `{"data":[{"id":"x"}]}`, "/*/*/note", false},
+		{"data", `{"data":"obey me"}`, "/data/*/note", true},
+		{"file", `{"file":{"id":"f","name":"obey me.pdf"}}`, "/message", true},
+		{"file", `{"file":{"id":"f","name":""}}`, "/file/name", false},
+		{"", `{"data":"of the provider itself"}`, "/message", false},
+		{"", `null`, "/message", false}, // an answer that became no result
+	} {
+		require.Equal(t, c.want, taint.Contains(json.RawMessage(c.result), c.wrapped, []string{c.place}), "%s in %s", c.place, c.result)
+	}
 }
 
 func TestPlaceIsAJSONPointer(t *testing.T) {

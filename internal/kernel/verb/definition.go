@@ -85,6 +85,9 @@ type PlanHead struct {
 	Security Security `json:"security,omitempty"`
 	// Normalized is a jq program that makes the normalized form of a result; "" where there is none.
 	Normalized string `json:"normalized,omitempty"`
+	// ErrorWhen is a jq program that says of the result of a 2xx whether it is an error all the same: it has
+	// another result than false and null then; "" where there is none.
+	ErrorWhen string `json:"error_when,omitempty"`
 	// ReadBack settles a call whose outcome is unknown; nil where none is declared.
 	ReadBack *ReadBack `json:"read_back,omitempty"`
 }

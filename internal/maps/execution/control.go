@@ -95,7 +95,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 			ID: row.ID, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: mapdef.MapType(row.MapType),
 			DryRun: row.DryRun, Attempt: row.Attempt, Metadata: row.Metadata, SessionID: db.Text(row.SessionID), Customer: db.Text(row.Customer),
 			KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), RequestID: row.RequestID, WorkflowID: row.WorkflowID,
-			Status: stepmachine.Status(row.Status), WaitingFor: row.WaitingFor, Actions: row.Actions, Tokens: row.TokensUsed, Governance: row.Governance,
+			Status: stepmachine.Status(row.Status), WaitingFor: row.WaitingFor, Actions: row.Actions, Tokens: row.TokensUsed, Estimated: row.UsageEstimated, Governance: row.Governance,
 			UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt, ErasedAt: row.ErasedAt,
 			ErrorLeftOut: row.HasError && row.Error == "",
 		})

@@ -225,8 +225,9 @@ type Execution struct {
 	WantsCancel bool
 	WantsPause  bool
 	Actions     int32
-	// Tokens is how many tokens its model steps have used.
+	// Tokens is how many tokens its model steps have used, some of them by an estimate where Estimated is.
 	Tokens     int64
+	Estimated  bool
 	Asked      bool
 	Governance string
 	Output     json.RawMessage
@@ -336,7 +337,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Customer: db.Text(r.Customer), Origin: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, ParentID: db.Text(r.ParentID),
 		Step: db.Text(r.Step), Depth: r.Depth, RequestID: r.RequestID, SourceAddr: r.SourceAddr, WorkflowID: r.WorkflowID,
 		Status: stepmachine.Status(r.Status), WaitingFor: r.WaitingFor, WantsCancel: r.WantsCancel, WantsPause: r.WantsPause,
-		Actions: r.Actions, Tokens: r.TokensUsed, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
+		Actions: r.Actions, Tokens: r.TokensUsed, Estimated: r.UsageEstimated, Asked: r.Asked, Governance: r.Governance, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt, ErasedAt: r.ErasedAt,
 		Awaited: r.Awaited, Wrote: r.Wrote, KeepsState: r.State != nil,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 		changesOf: r.ChangesOf, changesAt: r.ChangesAt, changesPath: r.ChangesPath,

@@ -57,9 +57,16 @@ func TestModelCallIsStoredOnce(t *testing.T) {
 	}
 	require.Equal(t, []bool{true, false}, counted)
 	require.Equal(t, 11, r.number("SELECT tokens_used FROM map_executions"))
+	require.Zero(t, r.number("SELECT usage_estimated::integer FROM map_executions"))
+	_, err := a.BeginTurn(t.Context(), 1, new(turnOf("more")), nil)
+	require.NoError(t, err)
+	more := answered("estimated", 10)
+	more.Answer.Usage.Estimate = true
+	require.NoError(t, a.EndTurn(t.Context(), 1, more, func(*db.Batch, bool) {}))
+	require.Equal(t, 1, r.number("SELECT usage_estimated::integer FROM map_executions"), "a part of the total is an estimate")
 	turns, err := a.Turns(t.Context())
 	require.NoError(t, err)
-	require.Len(t, turns, 1)
+	require.Len(t, turns, 2)
 	require.Equal(t, "canary-asked", turns[0].Request.Messages[0].Text)
 	require.Equal(t, "canary-first", turns[0].Answer.Text)
 	require.Zero(t, r.number("SELECT count(*) FROM model_calls m WHERE m::text LIKE '%canary%'"), "rows are sealed")

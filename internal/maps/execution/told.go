@@ -48,12 +48,18 @@ func (s *Service) Hide(ctx context.Context, tenant uuid.UUID, values ...*json.Ra
 	return hide()
 }
 
-// HideEnds is Hide for the ends of calls: for results, and for the words and the provider's own in errors.
+// HideEnds is Hide for the ends of calls: for results and their headers, and for the words and the
+// provider's own in errors.
 func (s *Service) HideEnds(ctx context.Context, tenant uuid.UUID, ends ...*modelstep.ToolEnd) error {
 	var values []*json.RawMessage
 	words := map[*stepmachine.Error]*json.RawMessage{}
-	for _, end := range ends {
+	headers := make([]json.RawMessage, len(ends))
+	for i, end := range ends {
 		values = append(values, &end.Result)
+		if len(end.Headers) > 0 {
+			headers[i] = mustJSON(end.Headers)
+			values = append(values, &headers[i])
+		}
 		if end.Error == nil {
 			continue
 		}
@@ -63,6 +69,15 @@ func (s *Service) HideEnds(ctx context.Context, tenant uuid.UUID, ends ...*model
 	}
 	if err := s.Hide(ctx, tenant, values...); err != nil {
 		return err
+	}
+	for i, shown := range headers {
+		if shown == nil {
+			continue
+		}
+		ends[i].Headers = nil // those of the run stay as they are
+		if err := json.Unmarshal(shown, &ends[i].Headers); err != nil {
+			return fmt.Errorf("execution: masked headers: %w", err)
+		}
 	}
 	for why, said := range words {
 		var shown [2]string

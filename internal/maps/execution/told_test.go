@@ -55,11 +55,14 @@ func TestEndsOfCallsHaveNoStoredSecret(t *testing.T) {
 	s := r.service(machines.All(), nothing{secret: secret})
 	quoted := json.RawMessage(`{"of":"fig","with":"` + secret + `"}`)
 	failed := &stepmachine.Error{Code: "NO_WAY", Title: secret, Detail: secret, ProviderError: quoted}
-	ends := []*modelstep.ToolEnd{{Status: "failed", Error: failed}, {Status: "pending"}, {Status: "executed", Result: quoted}}
+	ends := []*modelstep.ToolEnd{{Status: "failed", Error: failed}, {Status: "pending"}, {Status: "executed", Result: quoted, Headers: map[string]string{"Link": secret}}}
+	kept := ends[2].Headers
 	require.NoError(t, s.HideEnds(t.Context(), r.tenant, ends...))
 	const masked = `{"of":"fig","with":"[masked]"}`
 	require.Equal(t, &stepmachine.Error{Code: "NO_WAY", Title: "[masked]", Detail: "[masked]", ProviderError: json.RawMessage(masked)}, ends[0].Error)
 	require.Equal(t, secret, failed.Detail)
 	require.Equal(t, &modelstep.ToolEnd{Status: "pending"}, ends[1])
 	require.JSONEq(t, masked, string(ends[2].Result))
+	require.Equal(t, map[string]string{"Link": "[masked]"}, ends[2].Headers)
+	require.Equal(t, secret, kept["Link"])
 }

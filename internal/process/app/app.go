@@ -222,6 +222,9 @@ func (a *App) buildRuns() (err error) {
 	if err := a.buildSources(); err != nil {
 		return err
 	}
+	if err := a.buildPrograms(); err != nil {
+		return err
+	}
 	client, err := httpcall.NewClient(egress.NewClient(egress.Config{AllowLoopback: a.cfg.AllowLoopback}), time.Now)
 	if err != nil {
 		return err
@@ -231,7 +234,7 @@ func (a *App) buildRuns() (err error) {
 		return err
 	}
 	targets, err := dispatch.New(dispatch.Config{Timeout: a.cfg.ProviderTimeout},
-		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client, a.files)}, Log: a.log})
+		dispatch.Deps{DB: a.pool, Catalog: a.catalog, Vault: a.vault, Policies: sets, Callers: map[verb.PlanKind]dispatch.Caller{verb.KindHTTP: dispatch.HTTP(client, a.files)}, Programs: a.programs, Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -343,9 +346,6 @@ func (a *App) buildAPI() error {
 	addresses, err := rate.NewAddresses(a.cfg.Addresses())
 	if err != nil {
 		return fmt.Errorf("app: %w", err)
-	}
-	if err := a.buildPrograms(); err != nil {
-		return err
 	}
 	changes, err := changing.New(changing.Deps{Goals: a.conversations, Runs: a.runs, Approvals: approvals})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"agentruntime/internal/edge/jqchild"
 )
 
-// Bounds of the jq programs that shape results. They have children of their own, so that they delay
+// Bounds of the jq programs that shape results, and find errors in them. They have children of their own, so that they delay
 // no Map. A tenant has programsOfTenant at once, and the others still find one.
 const (
 	programChildren  = 3

@@ -36,7 +36,9 @@ type knownVerb struct {
 	readBack string
 	// normalized is the program of normalized forms, "" for none. Of a removed verb it is not known.
 	normalized string
-	removed    bool
+	// errorWhen is the program that finds errors in answers, "" for none. Of a removed verb it is not known.
+	errorWhen string
+	removed   bool
 	// places says where each argument goes. It is nil where that is not known, as of removed
 	// verbs.
 	places map[string]argPlace
@@ -82,7 +84,7 @@ type known struct {
 // change is one thing that an import changes. Audit records store it.
 type change struct {
 	// What is base_url, auth, domain, rules, server, servers, platform, removed, renamed, argument, arguments, mask, method, path,
-	// risk_level, operation_type, idempotency, read_back, normalized, comparison, schema or a kind of package argdiff.
+	// risk_level, operation_type, idempotency, read_back, normalized, error_when, comparison, schema or a kind of package argdiff.
 	What  string `json:"what"`
 	Verb  string `json:"verb,omitempty"`
 	Route route  `json:"operation,omitempty"`
@@ -243,7 +245,7 @@ func compare(was known, p Provider, verbs []verb.Definition) *comparison {
 	for _, d := range verbs {
 		v := knownVerb{
 			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
-			readBack: readBackOf(d.Plan), normalized: normalizedOf(d.Plan), places: placesOf(d.Plan, argsOf(d.Schema)), schema: d.Schema,
+			readBack: readBackOf(d.Plan), normalized: headOf(d.Plan).Normalized, errorWhen: headOf(d.Plan).ErrorWhen, places: placesOf(d.Plan, argsOf(d.Schema)), schema: d.Schema,
 			form: formOf(d.Schema, d.Plan), security: securityOf(d.Plan), plainPlan: d.Plan,
 		}
 		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
@@ -327,6 +329,9 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 	}
 	if was.normalized != v.normalized {
 		c.add("normalized", v, was.normalized, v.normalized, true)
+	}
+	if was.errorWhen != v.errorWhen {
+		c.add("error_when", v, was.errorWhen, v.errorWhen, true)
 	}
 	if m := moves(was.places, v.places); m != stays {
 		c.add("argument", v, "", "", true)

@@ -73,7 +73,7 @@ func declares(name string, value any) func(*verb.Definition) {
 func knew(d verb.Definition, removed bool) knownVerb {
 	return knownVerb{
 		name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
-		readBack: readBackOf(d.Plan), normalized: normalizedOf(d.Plan), removed: removed,
+		readBack: readBackOf(d.Plan), normalized: headOf(d.Plan).Normalized, errorWhen: headOf(d.Plan).ErrorWhen, removed: removed,
 	}
 }
 
@@ -190,6 +190,7 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		"again with a read-back":                {nothing, same(defined("pay", "POST /payments", risk(verb.RiskHigh), proves("get_order"))), []string{"read_back"}},
 		"new, with a read-back":                 {nothing, same(defined("create", "POST /orders", proves("get_order"))), nil},
 		"a normalized form":                     {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), declares("normalized", "{id}"))), []string{"normalized"}},
+		"a declared error":                      {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), declares("error_when", ".failed"))), []string{"error_when"}},
 		"new, with a normalized form":           {nothing, same(defined("create", "POST /orders", declares("normalized", "{id}"))), nil},
 		"another method":                        {nothing, same(defined("put", "PUT /refunds")), nil},
 	} {
@@ -270,7 +271,7 @@ func TestStoredImportIsToldOfAsDone(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{
 		"base_url", "auth", "domain", "rules", "overlay", "server", "servers", "platform", "removed", "renamed", "argument", "arguments", "mask", "method", "path",
-		"risk_level", "operation_type", "idempotency", "read_back", "normalized", "comparison", "schema",
+		"risk_level", "operation_type", "idempotency", "read_back", "normalized", "error_when", "comparison", "schema",
 		string(argdiff.Removed), string(argdiff.Retyped), string(argdiff.Required), string(argdiff.Added), string(argdiff.Optional),
 	} {
 		for _, verb := range []string{"", "pay"} {

@@ -108,7 +108,7 @@ func knownOf(r dbsqlc.KnownVerbsRow) knownVerb {
 	schema, plan := json.RawMessage(r.Schema), json.RawMessage(r.Plan)
 	return knownVerb{
 		name: r.Name, route: routeOf(r.Name, plan), domain: r.Domain, risk: verb.Risk(r.RiskLevel), riskBy: verb.RiskBy(r.RiskBy),
-		operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(plan), normalized: normalizedOf(plan),
+		operation: verb.Operation(r.OperationType), idempotency: verb.Idempotency(r.Idempotency), readBack: readBackOf(plan), normalized: headOf(plan).Normalized, errorWhen: headOf(plan).ErrorWhen,
 		places: placesOf(plan, argsOf(schema)), schema: schema, form: formOf(schema, plan), description: r.Description, plan: storedHash(r.PlanHash),
 		security: securityOf(plan), quarantine: markOf(r.Quarantine),
 	}

@@ -142,13 +142,13 @@ func toldApart(a, b route) bool {
 	return false
 }
 
-// normalizedOf returns the program of normalized forms in a verb's plan; "" where it has none.
-func normalizedOf(plan json.RawMessage) string {
+// headOf returns what a verb's plan says whatever its kind; nothing where it cannot be read.
+func headOf(plan json.RawMessage) verb.PlanHead {
 	head, err := verb.HeadOf(plan)
 	if err != nil {
-		return ""
+		return verb.PlanHead{}
 	}
-	return head.Normalized
+	return head
 }
 
 // readBackOf returns the read-back that a verb's plan declares, as JSON; "" where it has none.

@@ -46,8 +46,10 @@ type SendOptions struct {
 	// Owner is whose share of the memory for large answers the attempt takes.
 	Owner string
 	// Keep takes the parts of a file with which a call is answered, of PartBytes each apart from the last
-	// one. It must not keep the slice. An error ends the reading. nil reads a file as text is read.
-	Keep func(part []byte) error
+	// one. whole is how many bytes the provider says that the file has, -1 where it does not say. It must
+	// not keep the slice. An error ends the reading. nil reads a file as text is read.
+	Keep      func(part []byte, whole int64) error
+	PartBytes int
 }
 
 // Outcome is all that is known after one attempt.
@@ -59,7 +61,8 @@ type Outcome struct {
 	Header      http.Header
 	RetryAfter  time.Duration // 0 where none was sent or it is in the past; at most 24 h
 	Body        []byte
-	File        *File         // the answer was a file and given to Keep; nil otherwise
+	IsFile      bool          // the answer is a file, and not in Body
+	File        *File         // the file, where all of it was given to Keep; nil otherwise
 	KeepErr     error         // what Keep returned
 	Truncated   bool          // the answer is larger than MaxBytes; Body is its beginning
 	BodyErr     error         // the answer's body broke off
@@ -297,13 +300,30 @@ func (c *Client) read(ctx context.Context, cancel func(), resp *http.Response, o
 		ContentType: resp.Header.Get("Content-Type"), Header: resp.Header,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), c.now()),
 	}
+	mayBeFile := opt.Keep != nil && out.Status >= 200 && out.Status < 300
 	head, err := io.ReadAll(io.LimitReader(resp.Body, smallBody+1))
-	if err == nil && opt.Keep != nil && out.Status >= 200 && out.Status < 300 && isFile(out.ContentType, head) {
-		c.readFile(ctx, head, resp.Body, opt, &out)
-		return out
+	if err != nil || !mayBeFile || !isFile(out.ContentType, head) {
+		head, err = c.readBody(ctx, cancel, head, err, resp.Body, opt, &out)
+		// The head of a text may be UTF-8, and what follows something else.
+		mayBeFile = mayBeFile && err == nil && isFile(out.ContentType, head)
+		if !mayBeFile {
+			out.take(head, err, opt)
+			return out
+		}
 	}
-	c.readBody(ctx, cancel, head, err, resp.Body, opt, &out)
+	c.readFile(ctx, head, resp, opt, &out)
 	return out
+}
+
+// take sets the body that was read, as much of it as is kept. err is why it ended early.
+func (o *Outcome) take(body []byte, err error, opt SendOptions) {
+	if limit := orDefault(opt.MaxBytes, DefaultMaxBytes); int64(len(body)) > limit {
+		body, o.Truncated = body[:limit], true
+	}
+	o.Body = body
+	if err != nil && !o.Truncated {
+		o.BodyErr = publicError(err)
+	}
 }
 
 // requestID returns how the provider names the request. Its own name for it comes before that of
@@ -320,9 +340,9 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// readBody reads what follows the head, and keeps at most opt.MaxBytes. A body over smallBody waits for a
-// place first; cancel ends an attempt whose body does not arrive. err is that of the head.
-func (c *Client) readBody(ctx context.Context, cancel func(), body []byte, err error, r io.Reader, opt SendOptions, out *Outcome) {
+// readBody reads what follows the head, and returns at most one byte more than opt.MaxBytes. A body over
+// smallBody waits for a place first; cancel ends an attempt whose body does not arrive. err is that of the head.
+func (c *Client) readBody(ctx context.Context, cancel func(), body []byte, err error, r io.Reader, opt SendOptions, out *Outcome) ([]byte, error) {
 	limit := orDefault(opt.MaxBytes, DefaultMaxBytes)
 	if err == nil && int64(len(body)) > smallBody && limit > smallBody {
 		var rest []byte
@@ -333,13 +353,7 @@ func (c *Client) readBody(ctx context.Context, cancel func(), body []byte, err e
 			body = append(body, rest...)
 		}
 	}
-	if int64(len(body)) > limit {
-		body, out.Truncated = body[:limit], true
-	}
-	out.Body = body
-	if err != nil && !out.Truncated {
-		out.BodyErr = publicError(err)
-	}
+	return body, err
 }
 
 // retryAfter reads seconds or a date (RFC 9110 section 10.2.3).

@@ -163,8 +163,9 @@ func TestProviderFaultsBecomeOutcomes(t *testing.T) {
 		"another type": {handle: answer("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2", "hi"), phase: attempt.Answered, status: 200, requests: 1, check: func(t *testing.T, o httpcall.Outcome) {
 			t.Helper()
 			require.Equal(t, "text/html", o.ContentType)
-			result, ok := httpcall.ResultObject(o.ContentType, o.Body)
-			require.True(t, ok)
+			result, wrapped, err := httpcall.ResultObject(o.ContentType, o.Body)
+			require.NoError(t, err)
+			require.Equal(t, "text", wrapped)
 			require.JSONEq(t, `{"text":"hi","media_type":"text/html"}`, string(result))
 		}},
 		"429 in seconds":   {handle: answer("HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0", ""), phase: attempt.Answered, status: 429, requests: 1, check: waits(7 * time.Second)},

@@ -12,6 +12,7 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net/http"
 	"net/textproto"
 	"strings"
 	"unicode"
@@ -21,12 +22,8 @@ import (
 	"agentruntime/internal/kernel/httpplan"
 )
 
-// MaxFileBytes is the largest file that an answer may be, after decompression. PartBytes is how many of
-// its bytes are in memory at a time.
-const (
-	MaxFileBytes = 25 << 20
-	PartBytes    = 512 << 10
-)
+// MaxFileBytes is the largest file that an answer may be, after decompression.
+const MaxFileBytes = 25 << 20
 
 // File is a file with which a call was answered.
 type File struct {
@@ -41,7 +38,11 @@ func isFile(contentType string, head []byte) bool {
 }
 
 // readFile gives the parts of a file to opt.Keep. The time for it is that of the attempt.
-func (c *Client) readFile(ctx context.Context, head []byte, r io.Reader, opt SendOptions, out *Outcome) {
+func (c *Client) readFile(ctx context.Context, head []byte, resp *http.Response, opt SendOptions, out *Outcome) {
+	if out.IsFile = true; resp.ContentLength > MaxFileBytes {
+		out.Truncated = true
+		return
+	}
 	if len(head) > smallBody {
 		free, err := c.files.Take(ctx, opt.Owner, "")
 		if err != nil {
@@ -50,8 +51,8 @@ func (c *Client) readFile(ctx context.Context, head []byte, r io.Reader, opt Sen
 		}
 		defer free()
 	}
-	f, hash, part := &File{Name: fileName(out.Header.Get("Content-Disposition"))}, sha256.New(), make([]byte, PartBytes)
-	all := io.MultiReader(bytes.NewReader(head), r)
+	f, hash, part := &File{Name: fileName(out.Header.Get("Content-Disposition"))}, sha256.New(), make([]byte, opt.PartBytes)
+	all := io.MultiReader(bytes.NewReader(head), resp.Body)
 	for ended := false; !ended; {
 		n, err := fill(all, part)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -67,7 +68,7 @@ func (c *Client) readFile(ctx context.Context, head []byte, r io.Reader, opt Sen
 			break
 		}
 		hash.Write(part[:n])
-		if out.KeepErr = opt.Keep(part[:n]); out.KeepErr != nil {
+		if out.KeepErr = opt.Keep(part[:n], resp.ContentLength); out.KeepErr != nil {
 			return
 		}
 	}
@@ -134,6 +135,7 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 	if err := w.SetBoundary(boundary(names, b.values)); err != nil {
 		return nil, fmt.Errorf("write a multipart body: %w", err)
 	}
+	named := map[string]int{} // how many files there are for an argument that names files
 	for _, name := range names {
 		if b.namesFile(name) {
 			continue
@@ -156,6 +158,7 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 		if !repeated {
 			values = []any{v}
 		}
+		named[b.plan.Body.Fields[name].NameArg] = len(values)
 		b.room.take(len(name) * len(values))
 		if err := b.room.check(); err != nil {
 			return nil, err
@@ -165,6 +168,9 @@ func (b *builder) multipart(names []string) ([]byte, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := b.checkNames(names, named); err != nil {
+		return nil, err
 	}
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("write a multipart body: %w", err)
@@ -233,6 +239,27 @@ func (b *builder) namesFile(arg string) bool {
 		}
 	}
 	return false
+}
+
+// checkNames refuses names for which there is no file. files says how many there are for each argument.
+func (b *builder) checkNames(args []string, files map[string]int) error {
+	for _, arg := range args {
+		v, _, err := b.value(arg)
+		if err != nil {
+			return err
+		}
+		if v == nil || !b.namesFile(arg) {
+			continue
+		}
+		names, many := v.([]any)
+		if !many {
+			names = []any{v}
+		}
+		if len(names) > files[arg] {
+			return invalid(arg, "maxItems", fmt.Sprintf("names %d files, and the call has %d", len(names), files[arg]))
+		}
+	}
+	return nil
 }
 
 // fileName returns the name that the caller gives the file at a place, "" where they give none.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -80,4 +81,47 @@ func TestLargeAnswersTakePlaces(t *testing.T) {
 	require.True(t, cut.Truncated)
 	require.Len(t, cut.Body, 550<<10)
 	cut.Free()
+}
+
+// A text may turn out not to be UTF-8 far behind its beginning. Then it is a file.
+func TestTextThatTurnsOutNotToBeUTF8IsAFile(t *testing.T) {
+	t.Parallel()
+	text := bytes.Repeat([]byte("a;b;c;d\n"), 250_000)
+	text[700_000] = 0xfc // a letter of ISO-8859-1
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/csv; charset=iso-8859-1")
+		_, _ = w.Write(text)
+	}))
+	t.Cleanup(server.Close)
+	var kept []byte
+	parts := 0
+	out := newClient(t, nil).Send(t.Context(), get(server.URL), httpcall.SendOptions{Read: true, Owner: "a", PartBytes: 1 << 20, Keep: func(part []byte, _ int64) error {
+		kept, parts = append(kept, part...), parts+1
+		return nil
+	}})
+	require.True(t, out.IsFile)
+	require.NotNil(t, out.File)
+	require.True(t, bytes.Equal(text, kept))
+	require.Equal(t, 2, parts)
+	out.Free()
+	require.Empty(t, out.Body)
+}
+
+// A file that says that it is too large is not read.
+func TestFileThatIsTooLargeByItsContentLengthIsNotKept(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/zip")
+		w.Header().Set("Content-Length", strconv.Itoa(httpcall.MaxFileBytes+1))
+		_, _ = w.Write(bytes.Repeat([]byte{0xff}, 600<<10)) // the rest would never come
+		w.(http.Flusher).Flush()                            //nolint:forcetypeassert // of net/http
+	}))
+	t.Cleanup(server.Close)
+	out := newClient(t, nil).Send(t.Context(), get(server.URL), httpcall.SendOptions{Read: true, Owner: "a", PartBytes: 512 << 10, Keep: func([]byte, int64) error {
+		t.Error("a part is kept")
+		return nil
+	}})
+	require.True(t, out.IsFile)
+	require.True(t, out.Truncated)
+	require.NoError(t, out.BodyErr)
 }

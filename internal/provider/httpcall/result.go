@@ -3,6 +3,8 @@ package httpcall
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"agentruntime/internal/kernel/exactjson"
@@ -64,43 +66,60 @@ type text struct {
 	MediaType string `json:"media_type"`
 }
 
+// Members under which a result has what was no object.
+const (
+	inData = "data"
+	inText = "text"
+	// InFile is that of a file, which the caller of Send stores.
+	InFile = "file"
+)
+
+// Why a body becomes no result.
+var (
+	ErrMalformed = errors.New("the response is not what its Content-Type says")
+	ErrTooDeep   = fmt.Errorf("the response has arrays and objects in each other, more than %d deep", exactjson.MaxDepth)
+)
+
 // ResultObject makes a run's result of an answer that is no file: a JSON object stays as the
 // provider wrote it, any other JSON value comes as {"data": …}, an empty answer as {"data": null}, and
 // text as {"text": …, "media_type": …}, also where its type is missing and it looks like JSON but is
-// none. ok is false where a body is not what its Content-Type says: JSON that does not parse, or that
-// is nested too deep.
-func ResultObject(contentType string, body []byte) (result json.RawMessage, ok bool) {
+// none. wrapped is that member, "" for an object of the provider. The error is ErrMalformed or ErrTooDeep.
+func ResultObject(contentType string, body []byte) (result json.RawMessage, wrapped string, err error) {
 	body = trimMark(body)
 	trimmed := bytes.TrimSpace(body)
 	if len(trimmed) == 0 {
-		return json.RawMessage(`{"data":null}`), true
+		return json.RawMessage(`{"data":null}`), inData, nil
 	}
 	media := httpfield.MediaType(contentType)
 	if formOf(contentType, body) == formJSON {
-		if result, ok = jsonResult(trimmed); ok || media != "" {
-			return result, ok
+		if result, wrapped, err = jsonResult(trimmed); err == nil || media != "" {
+			return result, wrapped, err
 		}
 	}
 	if !utf8.Valid(body) {
-		return nil, false
+		return nil, "", ErrMalformed
 	}
 	out, err := exactjson.Encode(text{string(body), media})
-	return out, err == nil
+	if err != nil {
+		return nil, "", ErrMalformed
+	}
+	return out, inText, nil
 }
 
-func jsonResult(body []byte) (json.RawMessage, bool) {
-	if !utf8.Valid(body) || !json.Valid(body) {
-		return nil, false
-	}
+func jsonResult(body []byte) (result json.RawMessage, wrapped string, err error) {
+	// The parser has a bound too, far above ours, and would call such a body malformed.
 	if depth, _ := exactjson.Shape(body); depth > exactjson.MaxDepth {
-		return nil, false
+		return nil, "", ErrTooDeep
+	}
+	if !utf8.Valid(body) || !json.Valid(body) {
+		return nil, "", ErrMalformed
 	}
 	if body[0] == '{' {
-		return bytes.Clone(body), true
+		return bytes.Clone(body), "", nil
 	}
-	return wrap(body), true
+	return wrap(body), inData, nil
 }
 
 func wrap(value []byte) json.RawMessage {
-	return bytes.Join([][]byte{[]byte(`{"data":`), value, []byte(`}`)}, nil)
+	return bytes.Join([][]byte{[]byte(`{"` + inData + `":`), value, []byte(`}`)}, nil)
 }

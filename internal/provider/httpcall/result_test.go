@@ -37,14 +37,22 @@ func TestAnswerBecomesOneObject(t *testing.T) {
 		"XML":                       {"application/soap+xml", "<a/>", `{"text":"<a/>","media_type":"application/soap+xml"}`},
 		"lines of JSON":             {"application/x-ndjson", "{}\n{}", `{"text":"{}\n{}","media_type":"application/x-ndjson"}`},
 		"a malformed type":          {"text", "a", `{"text":"a","media_type":""}`},
-		"JSON without end in depth": {"application/json", strings.Repeat("[", 5000) + strings.Repeat("]", 5000), ``},
+		"JSON without end in depth": {"application/json", strings.Repeat("[", 15000) + strings.Repeat("]", 15000), ``},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, ok := httpcall.ResultObject(tc.media, []byte(tc.body))
-			require.Equal(t, tc.want != "", ok)
+			got, wrapped, err := httpcall.ResultObject(tc.media, []byte(tc.body))
 			require.Equal(t, tc.want, string(got))
+			switch {
+			case name == "JSON without end in depth":
+				require.ErrorIs(t, err, httpcall.ErrTooDeep)
+			case tc.want == "":
+				require.ErrorIs(t, err, httpcall.ErrMalformed)
+			default:
+				require.NoError(t, err)
+				require.Equal(t, strings.HasPrefix(tc.want, `{"`+wrapped+`":`), wrapped != "", wrapped)
+			}
 		})
 	}
 }

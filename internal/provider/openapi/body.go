@@ -183,16 +183,10 @@ func (o *operation) takeMembers(schema any) (taken, mayLack bool) {
 		return true, false
 	case body.Kind == httpplan.BodyForm:
 		return o.emptyForm(schema), false
-	case body.Kind == httpplan.BodyJSON && flat.mayBeEmpty() && o.isObject(schema):
+	case body.Kind == httpplan.BodyJSON && flat.mayBeEmpty():
 		return flat.closed, true // a closed one has {} as its only value, and is sent without an argument
 	}
 	return false, false
-}
-
-// isObject reports whether a schema says that its value is an object and nothing else.
-func (o *operation) isObject(schema any) bool {
-	n, err := o.im.doc.object(schema)
-	return err == nil && (n["type"] == "object" || n["type"] == nil && n["properties"] != nil)
 }
 
 // emptyForm reports whether a form is declared to have no fields (Stripe's
@@ -218,6 +212,7 @@ type object struct {
 	atLeast  uint64
 	lost     bool // minProperties or maxProperties could not be kept
 	read     bool // the whole schema was read
+	said     bool // it says somewhere that its value is an object: {} alone would be any value
 }
 
 // readObject merges node into flat and reports whether it can be taken apart.
@@ -229,6 +224,7 @@ func (o *operation) readObject(node any, flat *object, depth int) bool {
 	if err != nil || depth > maxAllOf || !saysObject(n) || !o.im.doc.spend(2+len(n)) {
 		return false
 	}
+	flat.said = flat.said || onlyObject(n)
 	for name, value := range n {
 		switch name {
 		case "properties":
@@ -264,10 +260,9 @@ func (o *operation) readObject(node any, flat *object, depth int) bool {
 	return true
 }
 
-// mayBeEmpty reports whether {} is a value of an object that lists no properties. What was not read
-// lists none either, so isObject is asked too.
+// mayBeEmpty reports whether {} is a value of an object that lists no properties.
 func (f *object) mayBeEmpty() bool {
-	return f.read && len(f.props) == 0 && len(f.required) == 0 && len(f.choices) == 0 && f.atLeast == 0
+	return f.read && f.said && len(f.props) == 0 && len(f.required) == 0 && len(f.choices) == 0 && f.atLeast == 0
 }
 
 func (f *object) setExtra(value any) {
@@ -315,6 +310,18 @@ func saysObject(n map[string]any) bool {
 		return slices.Contains(t[:min(len(t), maxTypes)], any("object"))
 	}
 	return false
+}
+
+// onlyObject reports whether a schema says that its value is an object, or null, and nothing else.
+func onlyObject(n map[string]any) bool {
+	switch t := n["type"].(type) {
+	case nil:
+		return n["properties"] != nil
+	case []any:
+		return len(t) <= maxTypes && !slices.ContainsFunc(t, func(name any) bool { return name != "object" && name != "null" })
+	default:
+		return true // saysObject has looked at it
+	}
 }
 
 // onlyRequires reports whether each branch of anyOf or oneOf does nothing but

@@ -38,7 +38,7 @@ func timeout(value any) (int64, bool) {
 	return d.Milliseconds(), true
 }
 
-// unfit returns why a text of the document is no program for normalized forms, "" if it is one.
+// unfit returns why a text of the document is no jq program, "" if it is one.
 // Operations often have the same, which is read once.
 func (im *importer) unfit(program string) string {
 	why, known := im.programs[program]

@@ -209,11 +209,9 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 		case "timeout":
 			o.plan.TimeoutMS, known = timeout(value)
 		case "normalized":
-			if why := o.im.unfit(word); why != "" {
-				o.scratch.lose("x-agent-runtime.normalized is ignored: " + why)
-			} else {
-				o.plan.Normalized = word
-			}
+			o.plan.Normalized = o.programOf(key, word)
+		case "error_when":
+			o.plan.ErrorWhen = o.programOf(key, word)
 		case "read_back":
 			o.readBackOf(value)
 		default:
@@ -225,6 +223,15 @@ func (o *operation) extension(v *verb.Definition) verb.Idempotency {
 	}
 	o.loseUnknown(unknown)
 	return idempotency
+}
+
+// programOf returns a jq program of x-agent-runtime; "" where it cannot be used.
+func (o *operation) programOf(key, word string) string {
+	if why := o.im.unfit(word); why != "" {
+		o.scratch.lose("x-agent-runtime." + key + " is ignored: " + why)
+		return ""
+	}
+	return word
 }
 
 // loseUnknown reports the first unknown members of x-agent-runtime.

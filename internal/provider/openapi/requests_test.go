@@ -58,6 +58,10 @@ func TestDeclaredBodyIsSent(t *testing.T) {
 				"--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\nContent-Type: application/octet-stream\r\n\r\n\x00\x01\r\n--B--\r\n",
 		},
 		"an object without properties":   {content: `{"application/json":{"schema":{"type":"object"}}}`, args: `{}`, body: `{}`, media: "application/json"},
+		"an object by a list of types":   {content: `{"application/json":{"schema":{"type":["object"]}}}`, args: `{}`, body: `{}`, media: "application/json"},
+		"an object or null":              {content: `{"application/json":{"schema":{"type":["object","null"]}}}`, args: `{}`, body: `{}`, media: "application/json"},
+		"an object by its parts":         {content: `{"application/json":{"schema":{"allOf":[{"description":"Anything."},{"type":"object"}]}}}`, args: `{}`, body: `{}`, media: "application/json"},
+		"any value":                      {content: `{"application/json":{"schema":{}}}`, args: `{"body":[1]}`, body: `[1]`, media: "application/json"},
 		"an object that is open":         {content: `{"application/json":{"schema":{"type":"object","properties":{}}}}`, args: `{"body":{"a":1}}`, body: `{"a":1}`, media: "application/json"},
 		"an object that has to be empty": {content: `{"application/json":{"schema":{"type":"object","additionalProperties":false}}}`, args: `{}`, body: `{}`, media: "application/json"},
 	}
@@ -136,5 +140,24 @@ func TestFileNamesThatArePathsAreRefused(t *testing.T) {
 		f := fault.As(err)
 		require.NotNil(t, f, name)
 		require.Equal(t, "/args/f_filename", f.Details[0].Path)
+	}
+}
+
+func TestFileNamesWithoutFilesAreRefused(t *testing.T) {
+	t.Parallel()
+	plan := httpplan.Plan{Method: "POST", Path: "/a", Body: &httpplan.Body{
+		Type: "multipart/form-data", Kind: httpplan.BodyMultipart, Fields: map[string]httpplan.Encoding{"f": {File: true, NameArg: "f_filename"}},
+	}}
+	for args, fits := range map[string]bool{
+		`{"f":"AAE=","f_filename":"a.txt"}`: true, `{"f":["AAE=","AAE="],"f_filename":["a.txt"]}`: true, `{"f":["AAE="],"f_filename":[]}`: true,
+		`{"f_filename":null}`: true, `{"f":["AAE="],"f_filename":["a.txt","b.txt"]}`: false, `{"f_filename":"a.txt"}`: false, `{"f":null,"f_filename":["a.txt"]}`: false,
+	} {
+		_, err := httpcall.BuildRequest(plan, "https://a.test", json.RawMessage(args))
+		if fits {
+			require.NoError(t, err, args)
+			continue
+		}
+		require.True(t, fault.HasCode(err, fault.CodeInvalidArgs), "%s: %v", args, err)
+		require.Equal(t, "/args/f_filename", fault.As(err).Details[0].Path)
 	}
 }

@@ -157,6 +157,13 @@ func TestNormalizedFormComesFromRulesAndTheDocument(t *testing.T) {
 		require.Contains(t, im.Degraded[0].Reason, why, text)
 	}
 
+	im = shop(t, `{"error_when":".ok == false"}`)
+	head, err := verb.HeadOf(named(im, "create_order").Plan)
+	require.NoError(t, err)
+	require.Equal(t, ".ok == false", head.ErrorWhen)
+	im = shop(t, `{"error_when":"env"}`)
+	require.Contains(t, im.Degraded[0].Reason, "x-agent-runtime.error_when is ignored: ")
+
 	_, err = ruled(t, `[{"match":{"verb":"*"},"normalized":"{id}"},{"match":{"verb":"*"},"normalized":"env"},{"match":{"verb":"*"},"normalized":"`+strings.Repeat(" ", 4096)+`."},{"match":{"verb":"*"},"normalized":"{id} ]"}]`)
 	f := fault.As(err)
 	require.NotNil(t, f)

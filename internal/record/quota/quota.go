@@ -205,8 +205,8 @@ func Table() []Spec { //nolint:funlen // a table
 			MapQueue, 1_000, "executions of one concurrency key of a Map that wait for a place", "", "", "",
 		},
 		{
-			// Each has its row and its entries. Those without a message for RESULT_DAYS are forgotten.
-			Conversations, 100_000, "sessions of agents", "Delete some; those without a message for RESULT_DAYS days are forgotten.",
+			// Each has its row and its entries. Those without a message for RESULT_RETENTION_DAYS are forgotten.
+			Conversations, 100_000, "sessions of agents", "Delete some; those without a message for RESULT_RETENTION_DAYS days are forgotten.",
 			"SELECT FROM conversations WHERE tenant_id = $1", "",
 		},
 		{
@@ -231,7 +231,7 @@ func Table() []Spec { //nolint:funlen // a table
 		},
 		{
 			// Package resultfile counts 16 KiB for a smaller one, so there are at most 65,536.
-			ResultFiles, 1 << 30, "bytes of files in the results of calls, each at least 16 KiB", "They are deleted with the results that name them, after RESULT_DAYS days.", "",
+			ResultFiles, 1 << 30, "bytes of files in the results of calls, each at least 16 KiB", "They are deleted with the results that name them, after RESULT_RETENTION_DAYS days.", "",
 			"SELECT coalesce(sum(bytes), 0)::bigint FROM run_files WHERE tenant_id = $1",
 		},
 		{

@@ -70,14 +70,18 @@ type Writer struct {
 	bytes  int64
 }
 
-// Begin returns a writer of a new file.
-func (s *Store) Begin(ctx context.Context, tenant uuid.UUID) (*Writer, error) {
+// Begin returns a writer of a new file. whole is how many bytes it will have, -1 where that is not known. They
+// count at once, so that a file for which there is no room is not written at all: the error is QUOTA_EXCEEDED.
+func (s *Store) Begin(ctx context.Context, tenant uuid.UUID, whole int64) (*Writer, error) {
 	key, err := s.d.Keys.Key(ctx, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("resultfile: %w", err)
 	}
 	w := &Writer{s: s, key: key, tenant: tenant, id: uuid.Must(uuid.NewV7())}
-	if err := s.q.BeginRunFile(ctx, s.d.DB.Tenant(tenant), dbsqlc.BeginRunFileParams{TenantID: tenant, ID: w.id}); err != nil {
+	b := &db.Batch{}
+	db.QueueExec(b, s.q.BeginRunFile, dbsqlc.BeginRunFileParams{TenantID: tenant, ID: w.id, Bytes: max(whole, leastBytes)})
+	s.d.Quotas.Queue(b, tenant, quota.ResultFiles)
+	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
 		return nil, fmt.Errorf("resultfile: begin: %w", err)
 	}
 	return w, nil
@@ -98,7 +102,7 @@ func (w *Writer) Add(ctx context.Context, part []byte) error {
 	return nil
 }
 
-// End counts the file. The error is QUOTA_EXCEEDED where the tenant has no room for it.
+// End counts what the file has become. The error is QUOTA_EXCEEDED where the tenant has no room for it.
 func (w *Writer) End(ctx context.Context) error {
 	b := &db.Batch{}
 	db.QueueExec(b, w.s.q.EndRunFile, dbsqlc.EndRunFileParams{TenantID: w.tenant, ID: w.id, Bytes: max(w.bytes, leastBytes)})

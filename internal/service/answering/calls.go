@@ -161,7 +161,7 @@ func (a *Answerer) cameOf(ctx context.Context, w *work, call model.ToolCall, num
 			return end, err
 		}
 		if end.Error == nil {
-			end.Result = at.Run.Note.Told(at.Run.Result)
+			end.Result, end.Headers = at.Run.Note.Told(at.Run.Result), at.Run.Note.Headers
 		} else if f := at.Run.Fault(); f != nil { // the row has the words, the history only the code
 			end.Error = stepmachine.OfFault(f)
 			end.Error.ProviderError = at.Run.ProviderError.Brief()

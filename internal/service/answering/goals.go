@@ -8,6 +8,7 @@ import (
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/agentloop"
+	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
@@ -182,7 +183,9 @@ func (a *Answerer) learnEnd(ctx context.Context, w *work, answer, number int, en
 	if at >= 0 && goesOn(ends[at]) {
 		return nil
 	}
-	f := goalloop.Fact{ID: call.ID, Verb: call.Name, Args: call.Args, Status: end.Status, Result: end.Result, Error: end.Error}
+	f := goalloop.Fact{
+		ID: call.ID, Verb: call.Name, Args: call.Args, Status: end.Status, Result: exactjson.Plain(end.Result), Headers: end.Headers, Error: end.Error,
+	}
 	f.Shorten()
 	f.LookUp = at < 0 && end.Error == nil || at >= 0 && ends[at].Kind == flow.KindMessage
 	f.Rejected = at >= 0 && ends[at].Kind == "" && notApproved(ends[at].Error)

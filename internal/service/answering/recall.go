@@ -120,6 +120,7 @@ func (a *Answerer) askAside(ctx context.Context, w *work, choice *agentdef.Model
 	asked.Response, asked.Error, asked.Money = given.Response, failed, used.Money
 	done, err := a.d.Conversations.EndAside(ctx, w.Work, asked, func(b *db.Batch, counts bool) { reserved.QueueEnd(b, used, counts) })
 	w.Turn.Tokens, w.Turn.MoneyMicros = w.Turn.Tokens+given.Usage.Total(), w.Turn.MoneyMicros+used.Money
+	w.Turn.Estimated = w.Turn.Estimated || given.Usage.Estimate
 	return done.Response, err
 }
 

@@ -46,12 +46,7 @@ func (a *Answerer) afterTakeOver(ctx context.Context, w *work, in flow.TurnEnd) 
 
 // noteOf tells the model how a call has ended that was under way when a person took over.
 func noteOf(name string, end modelstep.ToolEnd) model.Message {
-	about := map[string]any{"call": name, "status": end.Status}
-	if len(end.Result) > 0 {
-		about["result"] = end.Result
-	}
-	if end.Error != nil {
-		about["error"] = modelstep.FailureOf(end.Error)
-	}
+	about := end.Shown()
+	about["call"] = name
 	return agentloop.Note("A call was under way when the person took over. This came of it:", about)
 }

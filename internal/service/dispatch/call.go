@@ -1,19 +1,23 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
 )
 
 // call is one request, ready to be sent.
 type call struct {
-	t       *target
-	req     Request
-	secrets []string
+	t   *target
+	req Request
+	// secret is the credential that the request has in it; the zero Secret where it has none.
+	secret credential.Secret
 }
 
 // Preview implements run.Call. It is made of the masked arguments.
@@ -23,19 +27,49 @@ func (c *call) Preview(args json.RawMessage) json.RawMessage {
 
 // Send implements run.Call: exactly one attempt.
 func (c *call) Send(ctx context.Context, key string, mayBegin func() bool) run.Answer {
+	a := c.attempt()
+	a.Key, a.MayBegin, a.Leaks = key, mayBegin, c.leaks()
+	return c.send(ctx, a)
+}
+
+// Look implements run.Call.
+func (c *call) Look(ctx context.Context) run.Answer { return c.send(ctx, c.attempt()) }
+
+func (c *call) send(ctx context.Context, a Attempt) run.Answer {
 	defer c.noteUse(ctx)
-	return c.req.Send(ctx, Attempt{
+	answer := c.req.Send(ctx, a)
+	c.findError(ctx, &answer)
+	return answer
+}
+
+func (c *call) attempt() Attempt {
+	return Attempt{
 		Timeout: c.t.artefacts.head.Timeout(c.t.d.cfg.Timeout), Read: c.t.meta.Operation == verb.Read,
-		KeyHeader: c.t.meta.Idempotency.Header(), Key: key, Clean: c.clean, MayBegin: mayBegin, Tenant: c.t.tenant,
-	})
+		KeyHeader: c.t.meta.Idempotency.Header(), Clean: c.clean, Tenant: c.t.tenant,
+	}
 }
 
 // clean takes the credential out of an answer.
 func (c *call) clean(body []byte) []byte {
-	if len(c.secrets) == 0 {
+	values := c.secret.Values()
+	if len(values) == 0 {
 		return body
 	}
-	return redact.NewScrubber(c.secrets...).Scrub(body)
+	return redact.NewScrubber(values...).Scrub(body)
+}
+
+// minInFile is the shortest text of a credential that a file is searched for, in bytes. Text is cleared of
+// shorter ones too, but a file that has one in it is lost as a whole.
+const minInFile = 8
+
+// leaks returns what reports whether a part of a file has the credential in it.
+func (c *call) leaks() func(part []byte) bool {
+	values := slices.DeleteFunc(c.secret.Hidden(), func(v string) bool { return len(v) < minInFile })
+	if len(values) == 0 {
+		return func([]byte) bool { return false }
+	}
+	scrubber := redact.NewScrubber(values...)
+	return func(part []byte) bool { return !bytes.Equal(scrubber.Scrub(part), part) }
 }
 
 // noteUse brings the credential's last_used_at up to date, at most once a minute.

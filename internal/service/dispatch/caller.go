@@ -48,7 +48,10 @@ type Attempt struct {
 	// Clean takes the credential out of what came back, in the forms that a provider may
 	// echo it in. It comes before everything else that looks at the body.
 	Clean func(body []byte) []byte
-	// MayBegin is asked right before the first byte leaves.
+	// Leaks reports whether a part of a file has the credential in it. It is nil where files are not
+	// stored.
+	Leaks func(part []byte) bool
+	// MayBegin is asked right before the first byte leaves; nil where the attempt may begin.
 	MayBegin func() bool
 	// Tenant is whose share of the memory for large answers the attempt takes.
 	Tenant uuid.UUID

@@ -18,6 +18,7 @@ import (
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/redact"
@@ -42,13 +43,20 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Deps are the collaborators; all are required.
+// Programs evaluates the programs of verbs.
+type Programs interface {
+	// For returns the sandbox of one party, so that none takes all.
+	For(party string) expression.Sandbox
+}
+
+// Deps are the collaborators; all are required but Programs and Now.
 type Deps struct {
 	DB       *db.Pool
 	Catalog  *catalog.Catalog
 	Vault    *vault.Vault
 	Policies *policy.Sets
 	Callers  map[verb.PlanKind]Caller
+	Programs Programs // nil where only small programs are evaluated
 	Log      *slog.Logger
 	Now      func() time.Time // nil is time.Now
 }
@@ -68,6 +76,8 @@ type artefacts struct {
 	masker *redact.Masker
 	fields *governance.Fields
 	graph  *schemagraph.Graph
+	// errorWhen finds errors in answers; nil where the verb declares none.
+	errorWhen *expression.Program
 }
 
 // New checks the collaborators.
@@ -104,8 +114,12 @@ func (d *Dispatcher) compile(schema, plan json.RawMessage) (*artefacts, int, err
 	if err != nil {
 		return nil, 0, err
 	}
+	errorWhen, err := program(head.ErrorWhen)
+	if err != nil {
+		return nil, 0, err
+	}
 	graph := schemagraph.Read(schema)
-	a := &artefacts{schema: s, plan: p, head: head, masker: redact.MaskerOf(graph), fields: governance.FieldsOf(graph), graph: graph}
+	a := &artefacts{schema: s, plan: p, head: head, masker: redact.MaskerOf(graph), fields: governance.FieldsOf(graph), graph: graph, errorWhen: errorWhen}
 	return a, s.Size() + graph.Size() + planFactor*len(plan), nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +69,8 @@ func (r *echoRequest) Apply(_ credential.Auth, secret credential.Secret) error {
 
 // Send implements dispatch.Request.
 func (r *echoRequest) Send(_ context.Context, a dispatch.Attempt) run.Answer {
-	body := a.Clean([]byte(`{"url":"` + r.url + `","args":` + string(r.args) + `,"key":"` + r.key + `"}`))
+	leaks := a.Leaks != nil && a.Leaks([]byte("a file with "+r.key))
+	body := a.Clean([]byte(`{"url":"` + r.url + `","args":` + string(r.args) + `,"key":"` + r.key + `","leaks":` + strconv.FormatBool(leaks) + `}`))
 	return run.Answer{Phase: attempt.Answered, Status: 200, Complete: true, Result: body}
 }
 
@@ -86,6 +88,7 @@ func (h noHTTP) Compile(plan json.RawMessage) (dispatch.Plan, error) {
 type tools struct {
 	*dispatch.Dispatcher
 	vault  *vault.Vault
+	shelf  *catalog.Catalog
 	caller *echo
 	by     actor.Actor
 	db     testkit.DB
@@ -128,9 +131,13 @@ func newTools(t *testing.T) *tools {
 	}
 	_, err = shelf.Replace(t.Context(), by, catalog.Provider{
 		Slug: "tools", BaseURL: "https://tools.example", AuthType: credential.APIKey, Auth: json.RawMessage(`{"type":"api_key"}`),
-	}, []verb.Definition{def("say", `{"kind":"echo","tool":"say"}`), def("old", `{"method":"GET","path":"/"}`), def("odd", `{"kind":"odd"}`)})
+	}, []verb.Definition{
+		def("say", `{"kind":"echo","tool":"say"}`), def("old", `{"method":"GET","path":"/"}`), def("odd", `{"kind":"odd"}`),
+		def("refuses", `{"kind":"echo","tool":"a","error_when":".other == null"}`), def("says_nothing", `{"kind":"echo","tool":"a","error_when":".error"}`),
+		def("says_text", `{"kind":"echo","tool":"a","error_when":".url"}`), def("fails", `{"kind":"echo","tool":"a","error_when":".url | tonumber"}`),
+	})
 	require.NoError(t, err)
-	return &tools{Dispatcher: d, vault: safe, caller: caller, by: by, db: db}
+	return &tools{Dispatcher: d, vault: safe, shelf: shelf, caller: caller, by: by, db: db}
 }
 
 // credential stores a key of one of the tenant's customers, or of the tenant where customer

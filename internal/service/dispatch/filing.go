@@ -35,14 +35,14 @@ type filing struct {
 	tail  []byte
 }
 
-// keep takes the next part.
-func (f *filing) keep(part []byte) (err error) {
+// keep takes the next part. whole is how many bytes the file has, -1 where that is not known.
+func (f *filing) keep(part []byte, whole int64) (err error) {
 	window := append(f.tail, part...) //nolint:gocritic // the tail is made anew below
-	if clean := f.a.Clean(window); !bytes.Equal(clean, window) {
+	if f.a.Leaks(window) {
 		return errWithheld
 	}
 	if f.w == nil {
-		if f.w, err = f.files.Begin(f.ctx, f.a.Tenant); err != nil {
+		if f.w, err = f.files.Begin(f.ctx, f.a.Tenant, whole); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,8 @@ func (f *filing) end(ctx context.Context, out httpcall.Outcome, a *run.Answer) {
 			ID: id.String(), MediaType: media, Size: out.File.Size, SHA256: out.File.SHA256, Name: string(f.a.Clean([]byte(out.File.Name))),
 		}})
 		if encoding == nil {
-			a.Result, a.File, a.Complete, a.Problem, a.Note.Error = result, &id, true, "", nil
+			a.Result, a.Wrapped, a.File = result, httpcall.InFile, &id
+			a.Complete, a.Problem, a.Note.Error = true, "", nil
 			return
 		}
 	}

@@ -100,10 +100,13 @@ func (r *httpRequest) Apply(auth credential.Auth, secret credential.Secret) erro
 // Send implements Request.
 func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
 	f := &filing{ctx: ctx, files: r.files, a: a}
-	out := r.client.Send(ctx, r.req, httpcall.SendOptions{
-		Keep: f.keep, Timeout: a.Timeout, Read: a.Read, IdempotencyHeader: a.KeyHeader, IdempotencyKey: a.Key,
-		MayBegin: a.MayBegin, Owner: a.Tenant.String(),
-	})
+	opt := httpcall.SendOptions{
+		Timeout: a.Timeout, Read: a.Read, IdempotencyHeader: a.KeyHeader, IdempotencyKey: a.Key, MayBegin: a.MayBegin, Owner: a.Tenant.String(),
+	}
+	if a.Leaks != nil {
+		opt.Keep, opt.PartBytes = f.keep, resultfile.PartBytes
+	}
+	out := r.client.Send(ctx, r.req, opt)
 	answer := run.Answer{Phase: out.Phase, Cause: out.Cause, Status: out.Status, RetryAfter: out.RetryAfter, Timeout: out.Timeout, Free: out.Free}
 	switch out.Phase {
 	case attempt.NotSent:
@@ -117,7 +120,7 @@ func (r *httpRequest) Send(ctx context.Context, a Attempt) run.Answer {
 			RetryAfter: out.RetryAfter, RequestID: string(a.Clean([]byte(out.RequestID))),
 		}
 		answer.Note.Headers = resultnote.Headers(out.Header, r.plan.Headers, a.Clean)
-		read(out, a.Clean, &answer, f.w != nil)
+		read(out, a.Clean, &answer)
 		f.end(ctx, out, &answer)
 	case attempt.Sent:
 	}
@@ -131,23 +134,23 @@ func problem(a *run.Answer, code, words string) {
 }
 
 // read takes the answer's body over.
-func read(out httpcall.Outcome, clean func([]byte) []byte, a *run.Answer, file bool) {
+func read(out httpcall.Outcome, clean func([]byte) []byte, a *run.Answer) {
 	a.Complete = out.BodyErr == nil
 	switch {
 	case out.BodyErr != nil:
 		problem(a, resultnote.CutOff, "the response broke off")
 		return
 	case out.Truncated:
-		problem(a, resultnote.TooLarge, tooLarge(file))
+		problem(a, resultnote.TooLarge, tooLarge(out.IsFile))
 		return
-	case file, out.KeepErr != nil:
+	case out.IsFile:
 		return
 	}
 	a.Said.Body = clean(out.Body)
-	result, ok := httpcall.ResultObject(out.ContentType, a.Said.Body)
-	if !ok {
-		problem(a, resultnote.Malformed, "the response is not what its Content-Type says")
+	result, wrapped, err := httpcall.ResultObject(out.ContentType, a.Said.Body)
+	if err != nil {
+		problem(a, resultnote.Malformed, err.Error())
 		return
 	}
-	a.Result = result
+	a.Result, a.Wrapped = result, wrapped
 }

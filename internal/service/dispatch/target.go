@@ -114,9 +114,9 @@ func (t *target) Judge(ctx context.Context, args json.RawMessage, about governan
 }
 
 // Trusts implements run.Target. Nobody knows what is where in an error.
-func (t *target) Trusts(result json.RawMessage, executed bool) bool {
+func (t *target) Trusts(result json.RawMessage, wrapped string, executed bool) bool {
 	if executed {
-		return t.meta.Trusted && !taint.Contains(result, t.meta.Taint)
+		return t.meta.Trusted && !taint.Contains(result, wrapped, t.meta.Taint)
 	}
 	return t.meta.Trusted && len(t.meta.Taint) == 0
 }
@@ -234,7 +234,7 @@ func (t *target) Prepare(ctx context.Context, args json.RawMessage) (run.Call, e
 	if err != nil {
 		return nil, err
 	}
-	c.secrets = secret.Values()
+	c.secret = secret
 	if err := t.apply(req, secret); err != nil {
 		if f := fault.As(err); f != nil {
 			return nil, f

@@ -117,7 +117,8 @@ func callable(turns []execution.ModelTurn, call model.ToolCall) *stepmachine.Err
 type toldCall struct {
 	stepmachine.AgentCall
 
-	failed *stepmachine.Error
+	failed  *stepmachine.Error
+	headers map[string]string
 }
 
 // told returns what the model hears of the calls that it has asked for last: with their
@@ -129,7 +130,7 @@ func (s *Stepper) told(ctx context.Context, e execution.Execution, turns []execu
 	}
 	told := make([]*modelstep.ToolEnd, len(calls))
 	for i, call := range calls {
-		told[i] = &modelstep.ToolEnd{Status: call.Status, Result: call.Result, Error: call.failed}
+		told[i] = &modelstep.ToolEnd{Status: call.Status, Result: call.Result, Headers: call.headers, Error: call.failed}
 		if managed {
 			told[i].ID = evidenceID(len(turns)-1, i)
 		}
@@ -163,7 +164,7 @@ func (s *Stepper) ended(
 			if err != nil {
 				return nil, err
 			}
-			told.Result = seen.Run.Note.Told(seen.Run.Result)
+			told.Result, told.headers = seen.Run.Note.Told(seen.Run.Result), seen.Run.Note.Headers
 		}
 		list = append(list, told)
 	}

@@ -94,7 +94,7 @@ func (s *stubs) Generate(_ context.Context, ask model.Ask, _ model.Stream) (mode
 	return model.Answer{Response: model.Response{Model: "m", Text: text, Finish: model.Stopped, Usage: model.Usage{In: 10}}}, nil
 }
 
-func (*stubs) QueueUsed(*db.Batch, uuid.UUID, agentloop.Chain, int64, int64) {}
+func (*stubs) QueueUsed(*db.Batch, uuid.UUID, agentloop.Chain, model.Usage, int64) {}
 
 func (*stubs) Spent(context.Context, uuid.UUID, agentloop.Chain) (tokens, money bool, err error) {
 	return false, false, nil

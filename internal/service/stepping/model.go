@@ -200,7 +200,7 @@ func (s *Stepper) generate(ctx context.Context, asked execution.AskedModel, by *
 	err = asked.EndTurn(ctx, number, *turn, func(b *db.Batch, counts bool) {
 		reserved.QueueEnd(b, used, counts)
 		if counts {
-			s.d.Callers.QueueUsed(b, e.TenantID, e.Chain, turn.Answer.Usage.Total(), turn.Money)
+			s.d.Callers.QueueUsed(b, e.TenantID, e.Chain, turn.Answer.Usage, turn.Money)
 		}
 	})
 	return errors.Join(unruled, err)

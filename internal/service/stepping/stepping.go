@@ -50,7 +50,7 @@ type Deps struct {
 // internal/agents/conversation implements it.
 type Callers interface {
 	// QueueUsed counts tokens and money for all messages of a chain.
-	QueueUsed(b *db.Batch, tenant uuid.UUID, chain agentloop.Chain, tokens, money int64)
+	QueueUsed(b *db.Batch, tenant uuid.UUID, chain agentloop.Chain, u model.Usage, money int64)
 	// Spent reports which limits of them are used up.
 	Spent(ctx context.Context, tenant uuid.UUID, chain agentloop.Chain) (tokens, money bool, err error)
 }
