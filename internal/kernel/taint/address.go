@@ -10,8 +10,6 @@ import (
 
 // address finds URLs, names of hosts with what follows them, and addresses in brackets. It finds too much
 // rather than too little: "e.g" is one as well.
-//
-//nolint:gochecknoglobals // immutable
 var address = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*:/*[^\s"'<>]+|[\p{L}\p{N}_-]+(?:[.。．｡][\p{L}\p{N}_-]+)+[^\s"'<>]*|\[[0-9a-f:.]+\][^\s"'<>]*`)
 
 // addresses returns those in a text, in the form in which they are compared: without http(s)://, the

@@ -126,6 +126,20 @@ type Said struct {
 	Egress *bool
 }
 
+// on returns what is said of a verb then.
+func (s Said) on(v trustedVerb) trustedVerb {
+	if s.Trust != nil {
+		v.trust, v.inherited = *s.Trust, false
+	}
+	if s.Places != nil {
+		v.taint = s.Places
+	}
+	if s.Egress != nil {
+		v.egress = *s.Egress
+	}
+	return v
+}
+
 // TrustVerb changes what the tenant says of a verb. PROVIDER_NOT_FOUND, VERB_NOT_FOUND;
 // INSUFFICIENT_PERMISSIONS for a key by which fewer results would taint, or that ends a mark of egress.
 func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name, is Said) (v Verb, err error) {
@@ -144,16 +158,7 @@ func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name
 		if err != nil {
 			return err
 		}
-		now := said.of(name.Verb)
-		if is.Trust != nil {
-			now.trust, now.inherited = *is.Trust, false
-		}
-		if is.Places != nil {
-			now.taint = is.Places
-		}
-		if is.Egress != nil {
-			now.egress = *is.Egress
-		}
+		now := is.on(said.of(name.Verb))
 		fewer := slices.ContainsFunc(was.Taint, func(place string) bool { return !slices.Contains(now.taint, place) })
 		if err := notTrusting(who, now.trust == verb.Own && (was.Trust != verb.Own || fewer) || was.Egress && !now.egress); err != nil {
 			return err
