@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -109,7 +110,7 @@ func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d 
 	return s.warned(ctx, who.TenantID, p, err)
 }
 
-// Delete ends a policy; its versions stay. POLICY_NOT_FOUND. expect is asked as for Replace.
+// Delete ends a policy; its versions stay until others need their room. POLICY_NOT_FOUND. expect is asked as for Replace.
 func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32]) error {
 	return s.change(ctx, who, id, expect, func(tx pgx.Tx) error {
 		at := s.now()
@@ -172,8 +173,12 @@ func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Poli
 	}, c, from)
 }
 
-// recordDocument is record for a document as it is stored. QUOTA_EXCEEDED where the policy has too many
-// versions, or the tenant too many bytes of them.
+// judgedFor is how long a version stays by which a call was judged, unless a person needs its room.
+const judgedFor = 30 * 24 * time.Hour
+
+// recordDocument is record for a document as it is stored. The oldest versions make room for it. Keys get
+// QUOTA_EXCEEDED where there is none, because calls of late were judged by the others. What governs can
+// always be ended, and people can always change it.
 func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor, row dbsqlc.Policy, c Change, from int32) error {
 	err := s.q.InsertPolicyVersion(ctx, tx, dbsqlc.InsertPolicyVersionParams{
 		TenantID: who.TenantID, PolicyID: row.ID, Version: row.Version, Change: string(c), Policy: row.Document,
@@ -182,13 +187,17 @@ func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor
 	if err != nil {
 		return fmt.Errorf("policy: keep the version: %w", err)
 	}
-	if c != Deleted { // what governs can always be ended
-		if most := s.quotas.Most(quota.PolicyVersions); int64(row.Version) > most {
-			return fault.Newf(fault.CodeQuotaExceeded, "The policy has reached the quota policy_versions: at most %d versions of one policy. Delete it, and make another one of it.", most)
-		}
-		if err := s.quotas.Require(ctx, tx, who.TenantID, quota.PolicyHistory); err != nil {
-			return err
-		}
+	byKey := who.Kind == actor.Key
+	over, err := s.q.ForgetPolicyVersions(ctx, tx, dbsqlc.ForgetPolicyVersionsParams{
+		TenantID: who.TenantID, PolicyID: row.ID, Versions: s.quotas.Most(quota.PolicyVersions), Bytes: s.quotas.Most(quota.PolicyHistory),
+		Since: s.now().Add(-judgedFor), Judged: !byKey,
+	})
+	if err != nil {
+		return fmt.Errorf("policy: forget versions: %w", err)
+	}
+	if over != "" && byKey && c != Deleted {
+		return fault.Newf(fault.CodeQuotaExceeded, "The policies have reached the quota %s: at most %d. Versions by which calls of the last 30 days were judged stay. "+
+			"An owner or an admin with a JWT can still change policies.", over, s.quotas.Most(quota.Resource(over)))
 	}
 	rec := audit.Change(who, c.action(), audit.SubjectPolicy, row.ID.String())
 	details := map[string]any{"version": row.Version, "name": row.Name, "enabled": row.Enabled, "mode": row.Mode, "action": row.Action}
