@@ -237,7 +237,7 @@ func TestKeyOfAPageLeavesRoomToServers(t *testing.T) {
 	refused := visit(3)
 	require.True(t, refusedByQuota(t, refused, "customers", 3))
 	require.Contains(t, string(refused.Body), "allowed_origins")
-	status(t, servers.Do(http.MethodPost, "/v1/customers", m{"external_id": "c"}), http.StatusOK)
+	status(t, servers.Do(http.MethodPost, "/v1/customers", m{"external_id": "c"}), http.StatusCreated)
 	refused = visitors.Do(http.MethodPost, k.path+"/message", m{"message": "Hello", "session_id": "v4"}, "Prefer: wait=60")
 	require.True(t, refusedByQuota(t, refused, "agent_sessions", 3))
 	status(t, k.hear("s"), http.StatusOK)

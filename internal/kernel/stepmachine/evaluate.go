@@ -104,6 +104,27 @@ func (m *machine) here(field evaluable, scope Scope) (Value, error) {
 	return Of(raw), nil
 }
 
+// SameAs returns what the evaluation has in common with those of other executions of the program that have
+// the same value: the filter of a wait, and all that it reads. It is "" where the evaluation is of no filter,
+// or reads what its execution alone has stored.
+func (c Evaluate) SameAs() string {
+	if c.What != fieldFilter {
+		return ""
+	}
+	rest := c.Scope
+	if dot := rest.Dot; dot != nil && dot.Stored != nil && strings.HasPrefix(dot.Stored.ID, eventValue) && !strings.HasPrefix(dot.Stored.ID, eventValue+signalPrefix) {
+		rest.Dot = nil // an event is the same for all
+	}
+	if rest.referred() {
+		return ""
+	}
+	text, err := json.Marshal(c.Scope)
+	if err != nil {
+		return ""
+	}
+	return c.Ref.Path + string(text)
+}
+
 // Evaluate does what the command asks for. Its error is that of the sandbox, or of load, which
 // returns stored values: the caller tries again. What is wrong with the expression is in the
 // event.

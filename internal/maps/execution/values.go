@@ -246,6 +246,15 @@ func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmach
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}
+	if same := ask.SameAs(); same != "" {
+		return s.filters.evaluate(ctx, fmt.Sprint(e.TenantID, e.MapID, e.Version, same), ask, func(ctx context.Context) (stepmachine.Evaluated, error) {
+			l, err := s.loader(ctx, e, in.Unwritten)
+			if err != nil {
+				return stepmachine.Evaluated{}, err
+			}
+			return v.Program.Evaluate(ctx, s.d.Sandbox.Briefly(e.TenantID.String()), ask, l.load)
+		})
+	}
 	l, err := s.loader(ctx, e, in.Unwritten)
 	if err != nil {
 		return stepmachine.Evaluated{}, err
