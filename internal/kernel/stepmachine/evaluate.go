@@ -125,11 +125,25 @@ func (c Evaluate) SameAs() string {
 	return c.Ref.Path + string(text)
 }
 
+// Refused answers a question for room.
+func (c Evaluate) Refused(code, detail string) Evaluated {
+	return Evaluated{Ref: c.Ref, Number: c.Number, Failure: &expression.Failure{Code: code, Detail: detail}}
+}
+
+// Given answers a question for room.
+func (c Evaluate) Given(n int) Evaluated {
+	return Evaluated{Ref: c.Ref, Number: c.Number, Value: number(n)}
+}
+
 // Evaluate does what the command asks for. Its error is that of the sandbox, or of load, which
 // returns stored values: the caller tries again. What is wrong with the expression is in the
 // event.
 func (p *Program) Evaluate(ctx context.Context, sandbox expression.Sandbox, c Evaluate, load func(Stored) (json.RawMessage, error)) (Evaluated, error) {
 	e := Evaluated{Ref: c.Ref, Number: c.Number}
+	if c.Room() > 0 { // who asks of no tenant has room for all
+		e.Value = *c.Scope.Dot
+		return e, nil
+	}
 	roots, err := c.Scope.roots(load)
 	if errors.Is(err, ErrTooLarge) {
 		e.Failure = &expression.Failure{Code: expression.CodeLimit, Detail: "the expression reads more than 32 MiB"}
@@ -240,6 +254,8 @@ func (m *machine) evaluated(t *Task, v Value, err error) {
 		m.keep(t, v, nil)
 	case what == fieldInput:
 		m.begin(t, v, whole)
+	case what == fieldRoom:
+		m.given(t, v)
 	case what == fieldCheck:
 		m.complete(t, *t.Output)
 	default:
@@ -259,6 +275,8 @@ func (m *machine) notEvaluated(t *Task, what string, err error) {
 		m.failMap(e.at(m.p.mapField(what)))
 	case what == fieldCheck:
 		m.unfit(t, NewError(code, detail))
+	case what == fieldRoom:
+		m.fail(t, NewError(code, detail))
 	case what == fieldCompensate:
 		m.keep(t, Value{}, e.at(t.Path))
 	case what == fieldDefault:

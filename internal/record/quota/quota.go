@@ -60,9 +60,10 @@ const (
 	Webhooks  Resource = "webhooks"
 	Creations Resource = "idempotency_keys"
 
-	CustomEvents Resource = "custom_events"
-	Streams      Resource = "streams"
-	ReplyStreams Resource = "reply_streams"
+	CustomEvents  Resource = "custom_events"
+	EmittedEvents Resource = "emitted_events"
+	Streams       Resource = "streams"
+	ReplyStreams  Resource = "reply_streams"
 
 	Mails               Resource = "mails"
 	MailLinks           Resource = "mail_links"
@@ -270,6 +271,11 @@ func Table() []Spec { //nolint:funlen // a table
 			CustomEvents, 10_000, "events that the tenant sent in an hour", "Send fewer, or later.",
 			"SELECT FROM events WHERE tenant_id = $1 AND source_id IS NOT NULL AND execution_id IS NULL AND id >= " +
 				"(lpad(to_hex((extract(epoch FROM now() - interval '1 hour') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid", "",
+		},
+		{
+			// Package execution counts them, as steps ask for room. An execution asks for as many at once as it
+			// has emitted, so half of them may stay unused.
+			EmittedEvents, 20_000, "events that steps of Maps emit in an hour of UTC", "Emit fewer, or later.", "", "",
 		},
 		{
 			// Package event counts them in the process.
