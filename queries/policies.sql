@@ -30,7 +30,7 @@ VALUES (@tenant_id, @policy_id, @version, @change, @policy::json, @changed_by, @
 
 -- name: ForgetPolicyVersions :one
 -- See db/functions/forget_policy_versions.sql.
-SELECT forget_policy_versions(@tenant_id, @policy_id, @versions, @bytes, @since, @judged)::text AS over;
+SELECT forget_policy_versions(@tenant_id, @policy_id, @versions, @bytes, @since, @judged, @before)::text AS over;
 
 -- name: GetPolicy :one
 SELECT * FROM policies WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;

@@ -138,7 +138,7 @@ func (q *Queries) DeletePolicy(ctx context.Context, db DBTX, arg DeletePolicyPar
 }
 
 const ForgetPolicyVersions = `-- name: ForgetPolicyVersions :one
-SELECT forget_policy_versions($1, $2, $3, $4, $5, $6)::text AS over
+SELECT forget_policy_versions($1, $2, $3, $4, $5, $6, $7)::text AS over
 `
 
 type ForgetPolicyVersionsParams struct {
@@ -148,6 +148,7 @@ type ForgetPolicyVersionsParams struct {
 	Bytes    int64
 	Since    time.Time
 	Judged   bool
+	Before   time.Time
 }
 
 // See db/functions/forget_policy_versions.sql.
@@ -159,6 +160,7 @@ func (q *Queries) ForgetPolicyVersions(ctx context.Context, db DBTX, arg ForgetP
 		arg.Bytes,
 		arg.Since,
 		arg.Judged,
+		arg.Before,
 	)
 	var over string
 	err := row.Scan(&over)
