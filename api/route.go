@@ -226,7 +226,7 @@ func authorise(rt route, who auth.Principal) error {
 	if rt.takes == takesTrigger && !mayTrigger(who) {
 		return fault.New(fault.CodeInsufficientPermissions, "A key that triggers Maps needs maps:trigger, actions:run or agents:message; with agent_id or allowed_origins it needs maps:trigger.")
 	}
-	if rt.takes == takesServerKeyOrJWT && (who.AgentID != "" || len(who.AllowedOrigins) > 0) {
+	if rt.takes == takesServerKeyOrJWT && who.Visited() {
 		return fault.New(fault.CodeInsufficientPermissions, "A key with agent_id or allowed_origins cannot do this. Use another key, from a server.")
 	}
 	return nil
@@ -271,5 +271,5 @@ func mayTrigger(who auth.Principal) bool {
 	if who.Kind != actor.Key || who.Has(auth.PermMapsTrigger) {
 		return true
 	}
-	return who.AgentID == "" && len(who.AllowedOrigins) == 0 && (who.Has(auth.PermActionsRun) || who.Has(auth.PermAgentsMessage))
+	return !who.Visited() && (who.Has(auth.PermActionsRun) || who.Has(auth.PermAgentsMessage))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/kernel/fault"
 )
@@ -84,4 +85,46 @@ func TestBatchThatReadsWaitsForItsTurn(t *testing.T) {
 	open[0].Close()
 	require.NoError(t, pool.SendReading(t.Context(), tenant, db.ListLimit, &db.Batch{}))
 	require.NoError(t, pool.SendReading(t.Context(), tenant, db.ListLimit, &db.Batch{}), "the turn was given back")
+}
+
+// A step of a workflow has a context that ends with its time. The next try must not find the statements of
+// the one before at work, nor wait for its connection.
+func TestEndOfAContextStopsItsStatement(t *testing.T) {
+	t.Parallel()
+	d := testkit.Database(t)
+	admin, err := pgx.Connect(t.Context(), d.AdminURL)
+	require.NoError(t, err)
+	defer admin.Close(t.Context())
+	tenant := uuid.New()
+	sleep := func(ctx context.Context, tx dbsqlc.DBTX, seconds int) error {
+		_, err := tx.Exec(ctx, "select pg_sleep($1)", seconds)
+		return err
+	}
+	batch := func() *db.Batch {
+		b := &db.Batch{}
+		db.QueueExec(b, sleep, 60)
+		return b
+	}
+	for name, run := range map[string]func(ctx context.Context) error{
+		"a statement": func(ctx context.Context) error { return sleep(ctx, d.Pool.Tenant(tenant), 60) },
+		"a batch":     func(ctx context.Context) error { return d.Pool.Send(ctx, tenant, batch()) },
+		"a transaction": func(ctx context.Context) error {
+			return d.Pool.InTenant(ctx, tenant, func(tx pgx.Tx) error { return sleep(ctx, tx, 60) })
+		},
+		"read and write": func(ctx context.Context) error { return d.Pool.ReadAndWrite(ctx, tenant, batch(), nil) },
+		"a batch within": func(ctx context.Context) error {
+			return d.Pool.InTenant(ctx, tenant, func(tx pgx.Tx) error { return batch().SendIn(ctx, tx) })
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		require.Error(t, run(ctx), name)
+		cancel()
+		require.Eventually(t, func() bool {
+			var n int
+			err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'").Scan(&n)
+			return err == nil && n == 0
+		}, 10*time.Second, 10*time.Millisecond, "%s goes on", name)
+	}
+	_, err = d.Pool.Tenant(tenant).Exec(t.Context(), "select 1")
+	require.NoError(t, err)
 }

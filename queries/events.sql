@@ -61,6 +61,12 @@ VALUES (@id, @tenant_id, @type, sqlc.narg('execution_id'), sqlc.narg('session_id
 ON CONFLICT (tenant_id, source_id) WHERE source_id IS NOT NULL DO NOTHING
 RETURNING id, xid::text AS xid, type, body;
 
+-- name: TakeEmitted :one
+-- Takes room for events that steps of Maps emit, of those that the tenant may emit in this hour: for all of
+-- them or for none. The counters are those of requests, with a subject of their own.
+SELECT ((take_request(@tenant_id, 'emitted', floor(extract(epoch FROM request_clock()) / 60)::integer,
+                      ARRAY[2147483647, @most::integer, 2147483647], @n::integer))[1] = 1)::boolean AS taken;
+
 -- name: EventBySource :one
 SELECT id, xid::text AS xid, type, body FROM events WHERE tenant_id = @tenant_id AND source_id = @source_id::text;
 

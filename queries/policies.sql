@@ -28,6 +28,10 @@ WITH counted AS (
 INSERT INTO policy_versions (tenant_id, policy_id, version, change, policy, changed_by, changed_at)
 VALUES (@tenant_id, @policy_id, @version, @change, @policy::json, @changed_by, @changed_at);
 
+-- name: ForgetPolicyVersions :one
+-- See db/functions/forget_policy_versions.sql.
+SELECT forget_policy_versions(@tenant_id, @policy_id, @versions, @bytes, @since, @judged, @before)::text AS over;
+
 -- name: GetPolicy :one
 SELECT * FROM policies WHERE tenant_id = @tenant_id AND id = @id AND deleted_at IS NULL;
 

@@ -457,3 +457,23 @@ func (q *Queries) InsertEvent(ctx context.Context, db DBTX, arg InsertEventParam
 	)
 	return err
 }
+
+const TakeEmitted = `-- name: TakeEmitted :one
+SELECT ((take_request($1, 'emitted', floor(extract(epoch FROM request_clock()) / 60)::integer,
+                      ARRAY[2147483647, $2::integer, 2147483647], $3::integer))[1] = 1)::boolean AS taken
+`
+
+type TakeEmittedParams struct {
+	TenantID uuid.UUID
+	Most     int32
+	N        int32
+}
+
+// Takes room for events that steps of Maps emit, of those that the tenant may emit in this hour: for all of
+// them or for none. The counters are those of requests, with a subject of their own.
+func (q *Queries) TakeEmitted(ctx context.Context, db DBTX, arg TakeEmittedParams) (bool, error) {
+	row := db.QueryRow(ctx, TakeEmitted, arg.TenantID, arg.Most, arg.N)
+	var taken bool
+	err := row.Scan(&taken)
+	return taken, err
+}

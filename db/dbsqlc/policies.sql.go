@@ -137,6 +137,36 @@ func (q *Queries) DeletePolicy(ctx context.Context, db DBTX, arg DeletePolicyPar
 	return i, err
 }
 
+const ForgetPolicyVersions = `-- name: ForgetPolicyVersions :one
+SELECT forget_policy_versions($1, $2, $3, $4, $5, $6, $7)::text AS over
+`
+
+type ForgetPolicyVersionsParams struct {
+	TenantID uuid.UUID
+	PolicyID uuid.UUID
+	Versions int64
+	Bytes    int64
+	Since    time.Time
+	Judged   bool
+	Before   time.Time
+}
+
+// See db/functions/forget_policy_versions.sql.
+func (q *Queries) ForgetPolicyVersions(ctx context.Context, db DBTX, arg ForgetPolicyVersionsParams) (string, error) {
+	row := db.QueryRow(ctx, ForgetPolicyVersions,
+		arg.TenantID,
+		arg.PolicyID,
+		arg.Versions,
+		arg.Bytes,
+		arg.Since,
+		arg.Judged,
+		arg.Before,
+	)
+	var over string
+	err := row.Scan(&over)
+	return over, err
+}
+
 const GetMaskPaths = `-- name: GetMaskPaths :many
 SELECT mask_paths FROM policy_sets WHERE tenant_id = $1
 `

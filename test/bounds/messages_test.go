@@ -220,3 +220,26 @@ func TestStreamsOfRepliesAreBounded(t *testing.T) {
 		return code == http.StatusOK
 	}, time.Minute, 100*time.Millisecond)
 }
+
+// Visitors of a page who fill the quotas leave a quarter to the keys of servers.
+func TestKeyOfAPageLeavesRoomToServers(t *testing.T) {
+	t.Parallel()
+	k := newTalker(t, nil)
+	var page rig.Key
+	k.User.MakeKey(m{"name": "page", "permissions": []string{"agents:message"}, "allowed_origins": []string{"https://shop.example.com"}}).Data(t, &page)
+	visitors, servers := k.key.With(page.Key, ""), k.Runtime
+	visit := func(n int) rig.Answer {
+		return visitors.Do(http.MethodPost, k.path+"/message", m{"message": "Hello", "session_id": fmt.Sprint("v", n), "identity": m{"email": fmt.Sprintf("v%d@example.com", n)}}, "Prefer: wait=60")
+	}
+	for n := range 3 {
+		status(t, visit(n), http.StatusOK)
+	}
+	refused := visit(3)
+	require.True(t, refusedByQuota(t, refused, "customers", 3))
+	require.Contains(t, string(refused.Body), "allowed_origins")
+	status(t, servers.Do(http.MethodPost, "/v1/customers", m{"external_id": "c"}), http.StatusCreated)
+	refused = visitors.Do(http.MethodPost, k.path+"/message", m{"message": "Hello", "session_id": "v4"}, "Prefer: wait=60")
+	require.True(t, refusedByQuota(t, refused, "agent_sessions", 3))
+	status(t, k.hear("s"), http.StatusOK)
+	status(t, visit(0), http.StatusOK)
+}

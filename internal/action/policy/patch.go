@@ -145,7 +145,7 @@ func (s *Service) Restore(ctx context.Context, who actor.Actor, id uuid.UUID, ve
 		if p, err = s.restore(ctx, tx, who, id, p); err != nil {
 			return err
 		}
-		if err := s.record(ctx, tx, who, p, Restored, version); err != nil {
+		if err := s.record(ctx, tx, who, p, Restored, version, false); err != nil {
 			return err
 		}
 		if err := s.followWindows(ctx, tx, who.TenantID, p.Policy); err != nil {

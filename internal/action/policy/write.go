@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -44,7 +46,7 @@ func (s *Service) Create(ctx context.Context, who actor.Actor, d Draft) (Policy,
 				return err
 			}
 		}
-		if err := s.record(ctx, tx, who, p, Created, 0); err != nil {
+		if err := s.record(ctx, tx, who, p, Created, 0, false); err != nil {
 			return err
 		}
 		if err := s.followWindows(ctx, tx, who.TenantID, p.Policy); err != nil {
@@ -82,7 +84,7 @@ func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d 
 		return Policy{}, nil, err
 	}
 	p.ID = id
-	err = s.change(ctx, who, id, expect, func(tx pgx.Tx) error {
+	err = s.change(ctx, who, id, expect, func(tx pgx.Tx, was dbsqlc.Policy) error {
 		doc, err := encode(p)
 		if err != nil {
 			return err
@@ -101,7 +103,7 @@ func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d 
 		if p, err = fromRow(row); err != nil {
 			return err
 		}
-		if err := s.record(ctx, tx, who, p, Updated, 0); err != nil {
+		if err := s.record(ctx, tx, who, p, Updated, 0, switches(was, p)); err != nil {
 			return err
 		}
 		return s.followWindows(ctx, tx, who.TenantID, p.Policy)
@@ -109,16 +111,16 @@ func (s *Service) Replace(ctx context.Context, who actor.Actor, id uuid.UUID, d 
 	return s.warned(ctx, who.TenantID, p, err)
 }
 
-// Delete ends a policy; its versions stay. POLICY_NOT_FOUND. expect is asked as for Replace.
+// Delete ends a policy; its versions stay until others need their room. POLICY_NOT_FOUND. expect is asked as for Replace.
 func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32]) error {
-	return s.change(ctx, who, id, expect, func(tx pgx.Tx) error {
+	return s.change(ctx, who, id, expect, func(tx pgx.Tx, _ dbsqlc.Policy) error {
 		at := s.now()
 		row, err := s.q.DeletePolicy(ctx, tx, dbsqlc.DeletePolicyParams{TenantID: who.TenantID, ID: id, ChangedAt: &at, ChangedBy: who.String()})
 		if err != nil {
 			return fmt.Errorf("policy: delete: %w", err)
 		}
 		// A document that cannot be read must not keep its policy from being deleted.
-		if err := s.recordDocument(ctx, tx, who, row, Deleted, 0); err != nil {
+		if err := s.recordDocument(ctx, tx, who, row, Deleted, 0, false); err != nil {
 			return err
 		}
 		return s.followWindows(ctx, tx, who.TenantID, governance.Policy{})
@@ -127,7 +129,7 @@ func (s *Service) Delete(ctx context.Context, who actor.Actor, id uuid.UUID, exp
 
 // change runs fn while no other change of the tenant's policies runs, after it has checked
 // that the policy exists in the version that the caller expects.
-func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32], fn func(pgx.Tx) error) error {
+func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, expect fault.Expect[int32], fn func(pgx.Tx, dbsqlc.Policy) error) error {
 	return s.db.InTenant(ctx, who.TenantID, func(tx pgx.Tx) error {
 		if _, err := s.q.BumpPolicySet(ctx, tx, who.TenantID); err != nil {
 			return fmt.Errorf("policy: take turns: %w", err)
@@ -139,11 +141,23 @@ func (s *Service) change(ctx context.Context, who actor.Actor, id uuid.UUID, exp
 		if err := expect.Check(row.Version); err != nil {
 			return err
 		}
-		if err := fn(tx); err != nil {
+		if err := fn(tx, row); err != nil {
 			return err
 		}
 		return s.closeGate(ctx, tx, who.TenantID)
 	})
+}
+
+// switches reports whether the policy differs from what it was in enabled and mode at most.
+func switches(was dbsqlc.Policy, p Policy) bool {
+	before, err := fromRow(was)
+	if err != nil {
+		return false
+	}
+	before.Enabled, before.Mode = p.Enabled, p.Mode
+	a, errA := encode(before)
+	b, errB := encode(p)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
 // closeGate waits for the calls that are beginning. So no call begins under the old
@@ -156,9 +170,9 @@ func (s *Service) closeGate(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) er
 }
 
 // record keeps the version and says in the audit record who made it. from is the version that
-// was restored, 0 where none was. INSUFFICIENT_PERMISSIONS where a key writes a policy with look-ups:
-// these make calls, and a key that writes policies must not lead to one.
-func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Policy, c Change, from int32) error {
+// was restored, 0 where none was; switches is as for recordDocument. INSUFFICIENT_PERMISSIONS where a
+// key writes a policy with look-ups: these make calls, and a key that writes policies must not lead to one.
+func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Policy, c Change, from int32, switches bool) error {
 	if who.Kind == actor.Key && len(p.Lookups) > 0 {
 		return fault.New(fault.CodeInsufficientPermissions, "An API key cannot write a policy with look-ups, because they make calls. An owner or an admin does, with a JWT.")
 	}
@@ -169,12 +183,24 @@ func (s *Service) record(ctx context.Context, tx pgx.Tx, who actor.Actor, p Poli
 	return s.recordDocument(ctx, tx, who, dbsqlc.Policy{
 		ID: p.ID, Version: p.Version, Name: p.Name, Enabled: p.Enabled, Mode: string(p.Mode), Action: string(p.Action),
 		Document: doc, UpdatedAt: p.UpdatedAt, UpdatedBy: p.UpdatedBy,
-	}, c, from)
+	}, c, from, switches)
 }
 
-// recordDocument is record for a document as it is stored. QUOTA_EXCEEDED where the policy has too many
-// versions, or the tenant too many bytes of them.
-func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor, row dbsqlc.Policy, c Change, from int32) error {
+const (
+	// judgedFor is how long a version stays by which a call was judged, unless a person needs its room.
+	judgedFor = 30 * 24 * time.Hour
+	// freshFor is how long any version stays that was made. So changes come to an end that make one after
+	// the other.
+	freshFor = 24 * time.Hour
+	// keysOfFour is the part of the bytes of versions that keys may fill: the rest is for people.
+	keysOfFour = 3
+)
+
+// recordDocument is record for a document as it is stored. The oldest versions make room for it. It refuses
+// with QUOTA_EXCEEDED where there is no room, because the others are fresh, or calls of late were judged by
+// them. What governs can always be ended. People can also always make a policy, restore one, and change only
+// enabled and mode (switches): these must not wait.
+func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor, row dbsqlc.Policy, c Change, from int32, switches bool) error {
 	err := s.q.InsertPolicyVersion(ctx, tx, dbsqlc.InsertPolicyVersionParams{
 		TenantID: who.TenantID, PolicyID: row.ID, Version: row.Version, Change: string(c), Policy: row.Document,
 		ChangedBy: row.UpdatedBy, ChangedAt: row.UpdatedAt,
@@ -182,13 +208,26 @@ func (s *Service) recordDocument(ctx context.Context, tx pgx.Tx, who actor.Actor
 	if err != nil {
 		return fmt.Errorf("policy: keep the version: %w", err)
 	}
-	if c != Deleted { // what governs can always be ended
-		if most := s.quotas.Most(quota.PolicyVersions); int64(row.Version) > most {
-			return fault.Newf(fault.CodeQuotaExceeded, "The policy has reached the quota policy_versions: at most %d versions of one policy. Delete it, and make another one of it.", most)
-		}
-		if err := s.quotas.Require(ctx, tx, who.TenantID, quota.PolicyHistory); err != nil {
-			return err
-		}
+	byKey, now := who.Kind == actor.Key, s.now()
+	most := map[string]int64{string(quota.PolicyVersions): s.quotas.Most(quota.PolicyVersions), string(quota.PolicyHistory): s.quotas.Most(quota.PolicyHistory)}
+	if byKey {
+		most[string(quota.PolicyHistory)] = most[string(quota.PolicyHistory)] / 4 * keysOfFour
+	}
+	arg := dbsqlc.ForgetPolicyVersionsParams{
+		TenantID: who.TenantID, PolicyID: row.ID, Versions: most[string(quota.PolicyVersions)], Bytes: most[string(quota.PolicyHistory)],
+		Since: now.Add(-judgedFor), Judged: !byKey, Before: now.Add(-freshFor),
+	}
+	always := c == Deleted || !byKey && (c != Updated || switches)
+	if always {
+		arg.Judged, arg.Before = true, now.Add(time.Minute) // also what was made at this moment
+	}
+	over, err := s.q.ForgetPolicyVersions(ctx, tx, arg)
+	if err != nil {
+		return fmt.Errorf("policy: forget versions: %w", err)
+	}
+	if over != "" && !always {
+		return fault.Newf(fault.CodeQuotaExceeded, "The policies have reached the quota %s: at most %d. Versions of the last day stay, and those by which calls of the last 30 days were judged. "+
+			"An owner or an admin with a JWT can still make policies, restore, enable, disable and delete them.", over, most[over])
 	}
 	rec := audit.Change(who, c.action(), audit.SubjectPolicy, row.ID.String())
 	details := map[string]any{"version": row.Version, "name": row.Name, "enabled": row.Enabled, "mode": row.Mode, "action": row.Action}

@@ -100,11 +100,12 @@ type Deps struct {
 
 // Service keeps the sessions of all agents.
 type Service struct {
-	cfg   Config
-	d     Deps
-	q     *dbsqlc.Queries
-	hub   *ended.Hub[Turn]
-	rooms rooms
+	cfg Config
+	d   Deps
+	q   *dbsqlc.Queries
+	hub *ended.Hub[Turn]
+	// rooms are those of most callers, visited those of keys that visitors may have.
+	rooms, visited rooms
 	// followed are the turns of which callers in this process read the reply while it is written.
 	followed followers
 	sweeping sweeping
@@ -113,6 +114,10 @@ type Service struct {
 // rooms count the sessions and the open messages of tenants near their quotas only: each message makes
 // one of the second, and one without a session of the first.
 type rooms struct{ sessions, open *quota.Room }
+
+func newRooms(l quota.Limits, now func() time.Time) rooms {
+	return rooms{l.Room(quota.Conversations, now), l.Room(quota.OpenTurns, now)}
+}
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
@@ -134,7 +139,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	d.Now = db.Clock(d.Now)
 	s := &Service{
 		cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Turn](), followed: followers{of: map[uuid.UUID]map[*Follower]struct{}{}},
-		rooms:    rooms{d.Quotas.Room(quota.Conversations, d.Now), d.Quotas.Room(quota.OpenTurns, d.Now)},
+		rooms: newRooms(d.Quotas, d.Now), visited: newRooms(d.Quotas.Visited(), d.Now),
 		sweeping: sweeping{open: lookagain.New[seenTurn]()},
 	}
 	d.Notices.OnNotice(s.hear)

@@ -339,6 +339,10 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 	first := &db.Batch{}
 	claimed := db.Queue(first, s.q.ClaimTurn, p)
 	named := t.Customer != nil
+	rooms := s.rooms
+	if who.Visited {
+		rooms = s.visited
+	}
 	var counted []func()
 	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
@@ -364,9 +368,9 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, key *datakey.K
 			return nil, nil //nolint:nilnil // a refused message changes nothing, and neither does a repeat
 		}
 		if claimed.Value.Conversation == t.Conversation { // only a new session can be one too many
-			counted = append(counted, s.rooms.sessions.Queue(b, who.TenantID))
+			counted = append(counted, rooms.sessions.Queue(b, who.TenantID))
 		}
-		counted = append(counted, s.rooms.open.Queue(b, who.TenantID))
+		counted = append(counted, rooms.open.Queue(b, who.TenantID))
 		if by := req.call; by != nil {
 			who = by.queue(b, s, t)
 		}

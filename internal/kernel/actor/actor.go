@@ -68,6 +68,8 @@ type Actor struct {
 	// SourceAddr is the caller's network address, or the place that OperatorAt was given;
 	// "" where there was none.
 	SourceAddr string
+	// Visited: the key is for a page or for one agent, so visitors may have it.
+	Visited bool
 }
 
 // SystemOf returns the service itself, acting in a tenant.

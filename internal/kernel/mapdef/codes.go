@@ -51,7 +51,7 @@ func Codes(t Type) []string {
 	case TypeApproval:
 		codes = append(codes, CodeApprovalRejected, CodeApprovalExpired, string(fault.CodeQuotaExceeded))
 	case TypeEmit:
-		codes = append(codes, CodeEventsLimit)
+		codes = append(codes, CodeEventsLimit, string(fault.CodeQuotaExceeded))
 	case TypeMap:
 		codes = append(codes, "MAP_NOT_FOUND", string(fault.CodeConflict), string(fault.CodeInvalidArgs), string(fault.CodeIdempotencyKeyReused), string(fault.CodeQuotaExceeded))
 	case TypeAgent:

@@ -104,11 +104,46 @@ func (m *machine) here(field evaluable, scope Scope) (Value, error) {
 	return Of(raw), nil
 }
 
+// SameAs returns what the evaluation has in common with those of other executions of the program that have
+// the same value: the filter of a wait, and all that it reads. It is "" where the evaluation is of no filter,
+// or reads what its execution alone has stored.
+func (c Evaluate) SameAs() string {
+	if c.What != fieldFilter {
+		return ""
+	}
+	rest := c.Scope
+	if dot := rest.Dot; dot != nil && dot.Stored != nil && strings.HasPrefix(dot.Stored.ID, eventValue) && !strings.HasPrefix(dot.Stored.ID, eventValue+signalPrefix) {
+		rest.Dot = nil // an event is the same for all
+	}
+	if rest.referred() {
+		return ""
+	}
+	text, err := json.Marshal(c.Scope)
+	if err != nil {
+		return ""
+	}
+	return c.Ref.Path + string(text)
+}
+
+// Refused answers a question for room.
+func (c Evaluate) Refused(code, detail string) Evaluated {
+	return Evaluated{Ref: c.Ref, Number: c.Number, Failure: &expression.Failure{Code: code, Detail: detail}}
+}
+
+// Given answers a question for room.
+func (c Evaluate) Given(n int) Evaluated {
+	return Evaluated{Ref: c.Ref, Number: c.Number, Value: number(n)}
+}
+
 // Evaluate does what the command asks for. Its error is that of the sandbox, or of load, which
 // returns stored values: the caller tries again. What is wrong with the expression is in the
 // event.
 func (p *Program) Evaluate(ctx context.Context, sandbox expression.Sandbox, c Evaluate, load func(Stored) (json.RawMessage, error)) (Evaluated, error) {
 	e := Evaluated{Ref: c.Ref, Number: c.Number}
+	if c.Room() > 0 { // who asks of no tenant has room for all
+		e.Value = *c.Scope.Dot
+		return e, nil
+	}
 	roots, err := c.Scope.roots(load)
 	if errors.Is(err, ErrTooLarge) {
 		e.Failure = &expression.Failure{Code: expression.CodeLimit, Detail: "the expression reads more than 32 MiB"}
@@ -219,6 +254,8 @@ func (m *machine) evaluated(t *Task, v Value, err error) {
 		m.keep(t, v, nil)
 	case what == fieldInput:
 		m.begin(t, v, whole)
+	case what == fieldRoom:
+		m.given(t, v)
 	case what == fieldCheck:
 		m.complete(t, *t.Output)
 	default:
@@ -238,6 +275,8 @@ func (m *machine) notEvaluated(t *Task, what string, err error) {
 		m.failMap(e.at(m.p.mapField(what)))
 	case what == fieldCheck:
 		m.unfit(t, NewError(code, detail))
+	case what == fieldRoom:
+		m.fail(t, NewError(code, detail))
 	case what == fieldCompensate:
 		m.keep(t, Value{}, e.at(t.Path))
 	case what == fieldDefault:

@@ -26,6 +26,7 @@ const (
 	fieldWhen       = "when"
 	fieldFilter     = "event/filter"
 	fieldCheck      = "check"  // whether a result or a value fits the step's schema
+	fieldRoom       = "room"   // how many events the tenant has room for, of those that are wished
 	fieldVars       = "vars/"  // of the Map
 	fieldOutput     = "output" // of the Map
 )

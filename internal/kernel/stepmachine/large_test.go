@@ -304,6 +304,73 @@ steps:
 	require.Equal(t, stepmachine.MaxEmitted, emitted)
 }
 
+// An execution asks whether its tenant has room for the events of its steps: for one, then for as many as
+// it has emitted. One without room fails its emit step, and goes on.
+func TestEmitStepsAskForRoom(t *testing.T) {
+	t.Parallel()
+	const loop = `{"id":"each","type":"foreach","items":"${trigger_data.items}","on_item_error":"skip",%s,"steps":[{"id":"e","type":"emit","event":"custom.x","data":{"n":1}}]}`
+	for name, c := range map[string]struct {
+		mode          string
+		items         int
+		room          int
+		asks, emitted int
+		wished        int
+		dry           bool
+		revision      int
+	}{
+		"one":               {mode: `"mode":"seq"`, items: 1, room: 100, asks: 1, wished: 1, emitted: 1, revision: 5},
+		"one after another": {mode: `"mode":"seq"`, items: 100, room: 1000, asks: 8, wished: 128, emitted: 100, revision: 5},
+		"at once":           {mode: `"mode":"parallel","concurrency":50`, items: 1000, room: 2000, asks: 309, wished: 1046, emitted: 1000, revision: 5},
+		"too little room":   {mode: `"mode":"seq"`, items: 8, room: 4, asks: 7, wished: 11, emitted: 4, revision: 5},
+		"a dry run":         {mode: `"mode":"seq"`, items: 8, dry: true, revision: 5},
+		"as before":         {mode: `"mode":"seq"`, items: 8, emitted: 8, revision: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := program(t, `{"steps":[`+fmt.Sprintf(loop, c.mode)+`,{"id":"after","type":"set","assign":{"a":1}}],"vars":{"a":0}}`)
+			s, queue := stepmachine.Start(p, at(0), stepmachine.Beginning{
+				Revision: c.revision, Execution: "exec_1", DryRun: c.dry, TriggerData: stepmachine.Of(json.RawMessage(`{"items":` + numbers(c.items) + `}`)),
+			})
+			asks, wished, emitted, room := 0, 0, 0, c.room
+			for len(queue) > 0 {
+				command := queue[0]
+				queue = queue[1:]
+				var e stepmachine.Event
+				switch command := command.(type) {
+				case stepmachine.Emit:
+					emitted++
+				case stepmachine.Continue:
+					e = stepmachine.Continued{}
+				case stepmachine.Evaluate:
+					n := command.Room()
+					asks, wished = asks+1, wished+n
+					if n > room {
+						e = command.Refused("QUOTA_EXCEEDED", "no room")
+						break
+					}
+					room -= n
+					e = command.Given(n)
+				}
+				if e == nil {
+					continue
+				}
+				var more []stepmachine.Command
+				var err error
+				s, more, err = stepmachine.Next(p, s, at(0), e)
+				require.NoError(t, err)
+				queue = append(queue, more...)
+			}
+			require.Equal(t, stepmachine.StatusCompleted, s.Status)
+			require.Equal(t, []int{c.asks, c.wished, c.emitted}, []int{asks, wished, emitted})
+		})
+	}
+	p := program(t, `steps: [{id: e, type: emit, event: custom.x, data: {n: 1}}]`)
+	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: 5, Execution: "exec_1"})
+	s, _, err := stepmachine.Next(p, s, at(0), find[stepmachine.Evaluate](t, commands).Refused("QUOTA_EXCEEDED", "no room"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"QUOTA_EXCEEDED", "no room"}, []string{s.Ending.Error.Code, s.Ending.Error.Detail})
+}
+
 // Only its text tells whether a stored value is an object. One that is known to be an object is passed on
 // as it is.
 func TestStoredDataOfAnEventIsCheckedToBeAnObject(t *testing.T) {
@@ -332,7 +399,7 @@ func TestStoredDataOfAnEventIsCheckedToBeAnObject(t *testing.T) {
 			asked := 0
 			r := run(t, one, simulate.Options{Store: true, See: func(_ string, _ stepmachine.Event, commands []stepmachine.Command) {
 				for _, command := range commands {
-					if _, is := command.(stepmachine.Evaluate); is {
+					if c, is := command.(stepmachine.Evaluate); is && c.Room() == 0 {
 						asked++
 					}
 				}

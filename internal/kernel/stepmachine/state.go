@@ -83,6 +83,8 @@ type State struct {
 	Asked         int   `json:"asked,omitempty"`         // how often Evaluate was asked for
 	Changes       int   `json:"changes,omitempty"`       // how many writes were intercepted
 	Emitted       int   `json:"emitted,omitempty"`       // how many events emit steps have emitted
+	Room          int   `json:"room,omitempty"`          // how many events may be emitted before the next question for room
+	Wished        int   `json:"wished,omitempty"`        // for how many events it has asked for room
 	Kept          int64 `json:"kept,omitempty"`          // bytes of values that the caller was to keep
 	Unknown       []Ref `json:"unknown,omitempty"`       // outcomes that nothing waits for
 	// Weight is about how many bytes the state had when it was weighed, Taken those since.

@@ -133,6 +133,8 @@ func (m *machine) work(t *Task) {
 		m.repeat(t, do)
 	case *mapdef.DoParallel:
 		m.branch(t, do)
+	case *mapdef.DoEmit:
+		m.room(t)
 	default:
 		m.evaluate(t, fieldInput)
 	}

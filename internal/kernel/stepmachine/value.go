@@ -54,6 +54,8 @@ func Of(raw json.RawMessage) Value {
 	return Value{JSON: b.Bytes()}
 }
 
+func number(n int) Value { return Of(json.RawMessage(strconv.Itoa(n))) }
+
 // Text returns a JSON string.
 func Text(s string) Value {
 	raw, err := exactjson.Encode(s)

@@ -24,7 +24,8 @@ const Version = 1
 //	   a step, on_failure has bounds of its own, and nothing that has used up its bounds goes on.
 //	3: the ids of events that steps emit begin with evt_, so no sender can take one before the step.
 //	4: what a workflow evaluates itself is bounded for each event.
-const Revision = 4
+//	5: steps ask whether their tenant has room for the events that they emit.
+const Revision = 5
 
 // strict reports whether the execution has the rules of revision 1.
 func (m *machine) strict() bool { return m.s.Revision >= 1 }

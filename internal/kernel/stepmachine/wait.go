@@ -140,7 +140,7 @@ func (m *machine) arrived(t *Task, e EventArrived) {
 	if !t.Awaits || slices.Contains(m.s.Seen[t.Path], e.ID) {
 		return
 	}
-	e.Event = m.fit(e.Event, "event:"+e.ID)
+	e.Event = m.fit(e.Event, eventValue+e.ID)
 	t.Inbox = append(t.Inbox, e)
 	if len(t.Inbox) == 1 {
 		m.judge(t)
@@ -202,7 +202,7 @@ func (m *machine) signalled(e Signalled) {
 	id := signalPrefix + strconv.Itoa(m.s.Signalled) + ":" + e.Signal
 	s := EventArrived{ID: id, Event: m.fit(object([]Named{
 		{"data", e.Data}, {"id", Text(id)}, {"time", Text(m.now.Format(time.RFC3339))}, {"type", Text(e.Signal)},
-	}), "event:"+id)}
+	}), eventValue+id)}
 	if e.Keeps {
 		s.Data = new(m.fit(e.Data, "data:"+id))
 	}
@@ -251,6 +251,9 @@ func (m *machine) asking(signal string) *Task {
 	}
 	return t
 }
+
+// eventValue begins the names under which events are stored, by their ids.
+const eventValue = "event:"
 
 // signalPrefix begins the ids of signals; a number and the signal's name follow.
 const signalPrefix = "signal:"

@@ -129,7 +129,9 @@ type Service struct {
 	// heads are what never changes of executions that were looked at lately.
 	heads  *heads
 	starts *starts
-	room   *quota.Room
+	// filters are values of filters that several executions ask for.
+	filters *filters
+	room    *quota.Room
 	// swept, sweptNews and sweptKey are where the last passes of Sweep, SweepNews and SweepPlaces
 	// stopped.
 	swept, sweptNews sweptTo
@@ -185,8 +187,13 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	judged, err := newFilters()
+	if err != nil {
+		return nil, err
+	}
 	s := &Service{
-		cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, starts: newStarts(), rebuilds: newRebuilds(),
+		filters: judged,
+		cfg:     cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, starts: newStarts(), rebuilds: newRebuilds(),
 		room: d.Quotas.Room(quota.MapExecutions, d.Now), sweptKey: sweptKey{key: []byte{}},
 	}
 	d.Notices.OnNotice(s.hear)

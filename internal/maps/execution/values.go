@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/record/quota"
 )
 
 // The names of stored values that are no rows of map_values.
@@ -242,9 +244,21 @@ func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmach
 		return stepmachine.Evaluated{}, err
 	}
 	defer failpoint.Hit("map_evaluated", e.ID)
+	if n := ask.Room(); n > 0 {
+		return s.roomOf(ctx, e, ask, n)
+	}
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
 		return stepmachine.Evaluated{}, err
+	}
+	if same := ask.SameAs(); same != "" {
+		return s.filters.evaluate(ctx, fmt.Sprint(e.TenantID, e.MapID, e.Version, same), ask, func(ctx context.Context) (stepmachine.Evaluated, error) {
+			l, err := s.loader(ctx, e, in.Unwritten)
+			if err != nil {
+				return stepmachine.Evaluated{}, err
+			}
+			return v.Program.Evaluate(ctx, s.d.Sandbox.Briefly(e.TenantID.String()), ask, l.load)
+		})
 	}
 	l, err := s.loader(ctx, e, in.Unwritten)
 	if err != nil {
@@ -263,6 +277,25 @@ func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmach
 	}
 	out.Value = Reference(name, out.Value.JSON, out.Value.Invented)
 	return out, nil
+}
+
+// roomOf takes room for n events of what the tenant's Maps may emit in this hour, or for one. A repeat of
+// the question takes it twice.
+func (s *Service) roomOf(ctx context.Context, e Execution, ask stepmachine.Evaluate, n int) (stepmachine.Evaluated, error) {
+	most := s.d.Quotas.Most(quota.EmittedEvents)
+	for _, n := range []int{n, 1} {
+		taken, err := s.q.TakeEmitted(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.TakeEmittedParams{
+			TenantID: e.TenantID, Most: int32(min(most, math.MaxInt32)), N: int32(n),
+		})
+		if err != nil {
+			return stepmachine.Evaluated{}, fmt.Errorf("execution: take room for events: %w", err)
+		}
+		if taken {
+			return ask.Given(n), nil
+		}
+	}
+	return ask.Refused(string(fault.CodeQuotaExceeded), fmt.Sprintf(
+		"The tenant has reached its quota emitted_events: at most %d events that steps of Maps emit in an hour. Emit fewer, or later.", most)), nil
 }
 
 // Reference returns a value that is stored under the name.

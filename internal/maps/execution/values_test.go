@@ -1,16 +1,21 @@
 package execution_test
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/kernel/stepmachine/machines"
 )
 
 // grown has the execution store a value of a MiB, and values of which each has the one before twice.
@@ -91,4 +96,54 @@ func TestOutputsOfALoopThatMeanTooMuchAreRefused(t *testing.T) {
 	whole, err := r.Resolve(t.Context(), e, all, nil)
 	require.NoError(t, err)
 	require.Greater(t, len(whole), 10<<20)
+}
+
+// countingSandbox evaluates anything to true, and counts how often it does.
+type countingSandbox struct{ runs *atomic.Int32 }
+
+func (countingSandbox) Spend(int) bool { return true }
+
+func (s countingSandbox) Run(context.Context, string, expression.Roots) ([]json.RawMessage, error) {
+	s.runs.Add(1)
+	return []json.RawMessage{json.RawMessage("true")}, nil
+}
+
+// Any number of executions may wait for one event.
+func TestFilterIsEvaluatedOnceForEachEventAndValues(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	runs := &atomic.Int32{}
+	r.Service = r.service(machines.All(), nothing{sandbox: countingSandbox{runs}})
+	r.maps.program = r.program(`{"schema_version":"1","name":"M","steps":[{"id":"w","type":"wait","event":{"type":"custom.x","filter":"${[.data.n] | contains([trigger_data.n])}"}}]}`)
+	refs := make([]flow.MapRef, 12)
+	for i := range refs {
+		refs[i] = r.triggered("m" + strconv.Itoa(i))
+	}
+	r.exec(`UPDATE map_executions SET map_id = $1`, refs[0].ID)
+	all := func(wanted string, dot stepmachine.Value) int32 {
+		before := runs.Load()
+		var together sync.WaitGroup
+		for i, ref := range refs {
+			together.Go(func() {
+				data := stepmachine.Of(json.RawMessage(wanted))
+				at := stepmachine.Ref{Path: "/steps/0", Iteration: strconv.Itoa(i)}
+				out, err := r.Evaluate(t.Context(), flow.MapEvaluation{MapRef: ref, Ask: stepmachine.Evaluate{
+					Ref: at, What: "event/filter", Number: i, Scope: stepmachine.Scope{TriggerData: &data, Dot: &dot},
+				}})
+				assert.NoError(t, err)
+				assert.Equal(t, stepmachine.Evaluated{Ref: at, Number: i, Value: stepmachine.Of(json.RawMessage("true"))}, out)
+			})
+		}
+		together.Wait()
+		return runs.Load() - before
+	}
+	first, second := stepmachine.Of(json.RawMessage(`{"data":{"n":1}}`)), stepmachine.Of(json.RawMessage(`{"data":{"n":2}}`))
+	require.EqualValues(t, 1, all(`{"n":1}`, first))
+	require.EqualValues(t, 0, all(`{"n":1}`, first))
+	require.EqualValues(t, 1, all(`{"n":1}`, second), "another event")
+	require.EqualValues(t, 1, all(`{"n":2}`, second), "another value")
+	large := stepmachine.Value{Stored: &stepmachine.Stored{ID: "event:e1"}}
+	require.EqualValues(t, 1, all(`{"n":2}`, large), "an event that is too large to be carried")
+	own := stepmachine.Evaluate{What: "event/filter", Scope: stepmachine.Scope{Dot: &stepmachine.Value{Stored: &stepmachine.Stored{ID: "event:signal:1:go"}}}}
+	require.Empty(t, own.SameAs(), "a signal is the execution's own")
 }

@@ -37,7 +37,7 @@ type connections struct {
 
 	mu   sync.Mutex
 	open int
-	// idle are those whose caller has its answer and keeps them open, the longest first.
+	// idle are those without a request, the longest first.
 	idle    list.List
 	waiting map[net.Conn]*list.Element // of idle
 	sources map[netip.Prefix]int
@@ -57,7 +57,7 @@ func (c *connections) Accept() (net.Conn, error) {
 			return nil, fmt.Errorf("app: accept: %w", err)
 		}
 		source := sourceOf(conn.RemoteAddr())
-		if c.admit(source) || c.giveBack() && c.admit(source) {
+		if c.admit(source) {
 			return &admitted{Conn: conn, leave: sync.OnceFunc(func() { c.leave(source) })}, nil
 		}
 		_ = conn.Close() // the caller is told nothing but that
@@ -86,23 +86,38 @@ func (c *connections) shared(source netip.Prefix) bool {
 	return source.Addr().IsLoopback() || slices.ContainsFunc(c.many, func(p netip.Prefix) bool { return p.Contains(source.Addr()) })
 }
 
+// admit takes a place for a connection of the source. Where all are taken, the connection is closed that
+// has been without a request for longest. One whose source has its quarter costs nobody their place.
 func (c *connections) admit(source netip.Prefix) bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open < c.most && (c.sources[source] < max(1, c.most/sourceShare) || c.shared(source)) {
-		c.open++
-		c.sources[source]++
-		return true
+	within := c.sources[source] < max(1, c.most/sourceShare) || c.shared(source)
+	at := c.idle.Front()
+	if !within || c.open >= c.most && at == nil {
+		c.refuse(source)
+		c.mu.Unlock()
+		return false
 	}
-	if c.open >= c.most && c.idle.Len() > 0 {
-		return false // one of these is closed for it
+	var given net.Conn
+	if c.open >= c.most {
+		given = c.idle.Remove(at).(net.Conn)
+		delete(c.waiting, given)
 	}
+	c.open++
+	c.sources[source]++
+	c.mu.Unlock()
+	if given != nil {
+		_ = given.Close() // which counts it off
+	}
+	return true
+}
+
+// refuse counts a refused connection, and logs now and then. The caller has the lock.
+func (c *connections) refuse(source netip.Prefix) {
 	c.refused++
 	if now := c.now(); now.Sub(c.told) >= refusedEvery {
 		c.log.Warn("connections refused: too many are open", "refused", c.refused, "open", c.open, "of_this_source", c.sources[source], "source", source.Addr().String())
 		c.refused, c.told = 0, now
 	}
-	return false
 }
 
 // sparing has the connection closed after an answer while few are left.
@@ -115,7 +130,8 @@ func (c *connections) sparing(next http.Handler) http.Handler {
 	})
 }
 
-// note follows which connections are idle.
+// note follows which connections have no request: their callers have their answers, or have not sent a whole
+// request yet. Those who send none, or slowly, take nobody's place that way.
 func (c *connections) note(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,25 +139,9 @@ func (c *connections) note(conn net.Conn, state http.ConnState) {
 		c.idle.Remove(at)
 		delete(c.waiting, conn)
 	}
-	if state == http.StateIdle {
+	if state == http.StateIdle || state == http.StateNew {
 		c.waiting[conn] = c.idle.PushBack(conn)
 	}
-}
-
-// giveBack closes the connection that is idle for longest, for a new caller. It returns false where the
-// place is not wanted, or none is idle.
-func (c *connections) giveBack() bool {
-	c.mu.Lock()
-	at := c.idle.Front()
-	if c.open < c.most || at == nil {
-		c.mu.Unlock()
-		return false
-	}
-	conn := c.idle.Remove(at).(net.Conn)
-	delete(c.waiting, conn)
-	c.mu.Unlock()
-	_ = conn.Close()
-	return true
 }
 
 func (c *connections) crowded() bool {

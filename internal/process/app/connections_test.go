@@ -107,34 +107,54 @@ func TestCrowdedConnectionsAreClosedAfterTheirAnswer(t *testing.T) {
 	require.Empty(t, answer())
 }
 
-// One that only keeps its connection open gives it back to a new caller. One that waits for its answer
-// keeps it.
-func TestIdleConnectionIsGivenBackToANewCaller(t *testing.T) {
+// One that sends no request, or keeps its connection after its answer, gives it back to a new caller. One
+// that waits for its answer keeps it.
+func TestConnectionWithoutARequestIsGivenBackToANewCaller(t *testing.T) {
 	t.Parallel()
 	l := make(dials, 100)
-	c := newConnections(l, 2, nil, quiet())
-	accepted := func() (conn, caller net.Conn) {
+	c := newConnections(l, 4, nil, quiet())
+	accepted := func(from string) (conn, caller net.Conn) {
 		t.Helper()
-		caller = l.dial("127.0.0.1:1")
+		caller = l.dial(from)
 		conn, err := c.Accept()
 		require.NoError(t, err)
-		c.note(conn, http.StateActive)
+		c.note(conn, http.StateNew)
 		return conn, caller
 	}
-	idle, left := accepted()
-	c.note(idle, http.StateIdle)
-	busy, _ := accepted()
-	again, _ := accepted()
-	_, err := left.Read(make([]byte, 1))
+	gone := func(conn, caller net.Conn) {
+		t.Helper()
+		_, err := caller.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		c.note(conn, http.StateClosed)
+	}
+	const proxy = "127.0.0.1:1"
+	silent, left := accepted(proxy)
+	answered, after := accepted(proxy)
+	busy, _ := accepted(proxy)
+	c.note(busy, http.StateActive)
+	other, _ := accepted("192.0.2.1:1")
+	c.note(other, http.StateActive)
+	c.note(answered, http.StateActive)
+	c.note(answered, http.StateIdle)
+
+	// An address beyond its quarter is refused, and nobody loses their place for it.
+	beyond := l.dial("192.0.2.1:2")
+	next, _ := accepted(proxy)
+	c.note(next, http.StateActive)
+	_, err := beyond.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
-	c.note(idle, http.StateClosed)
-	refused := l.dial("127.0.0.1:1")
-	c.note(again, http.StateIdle)
-	c.note(again, http.StateActive)
+	gone(silent, left)
+	require.Equal(t, 1, c.idle.Len(), "only the new caller has cost a place")
+
+	last, _ := accepted("192.0.2.2:1")
+	gone(answered, after)
+	c.note(last, http.StateActive)
+	require.Equal(t, 4, c.open)
+	refused := l.dial(proxy)
 	require.NoError(t, l.Close())
 	_, err = c.Accept()
 	require.ErrorIs(t, err, net.ErrClosed)
 	_, err = refused.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF)
+	require.ErrorIs(t, err, io.EOF, "all have a request")
 	require.NoError(t, busy.Close())
 }

@@ -100,7 +100,7 @@ var kept = map[string]string{
 	"run_erasures":         "the place of the job in the tenant's runs",
 	"budgets":              "until the tenant removes it",
 	"policies":             "approvals name them, deleted ones too",
-	"policy_versions":      "approvals and audit records name them",
+	"policy_versions":      "audit records name them; the oldest make room for others",
 	"policy_sets":          "one row of the tenant",
 	"policy_matches":       "which policies a run matched, as long as the run's row",
 	"approvals":            "who decided what; the job erases what they show of the call",

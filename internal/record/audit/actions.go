@@ -226,7 +226,7 @@ func Actions() []ActionSpec { //nolint:funlen // a table
 
 		{PolicyCreated, SubjectPolicy, "A policy was created.", ""},
 		{PolicyUpdated, SubjectPolicy, "A policy was replaced by its next version.", ""},
-		{PolicyDeleted, SubjectPolicy, "A policy was deleted; its versions stay.", ""},
+		{PolicyDeleted, SubjectPolicy, "A policy was deleted; its versions stay until newer ones of the tenant need their room.", ""},
 		{PolicyRestored, SubjectPolicy, "A policy returned to an earlier version, which the record names.", ""},
 		{MaskingUpdated, SubjectMasking, "The masking rules were replaced.", ""},
 

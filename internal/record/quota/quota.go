@@ -60,9 +60,10 @@ const (
 	Webhooks  Resource = "webhooks"
 	Creations Resource = "idempotency_keys"
 
-	CustomEvents Resource = "custom_events"
-	Streams      Resource = "streams"
-	ReplyStreams Resource = "reply_streams"
+	CustomEvents  Resource = "custom_events"
+	EmittedEvents Resource = "emitted_events"
+	Streams       Resource = "streams"
+	ReplyStreams  Resource = "reply_streams"
 
 	Mails               Resource = "mails"
 	MailLinks           Resource = "mail_links"
@@ -155,13 +156,13 @@ func Table() []Spec { //nolint:funlen // a table
 			"SELECT coalesce(sum(octet_length(document::text) + 20 * instructions), 0) FROM policies WHERE tenant_id = $1 AND deleted_at IS NULL",
 		},
 		{
-			// Package policy counts them: a policy has the number of its newest version in its row.
-			PolicyVersions, 1_000, "versions of one policy", "", "", "",
+			// The function forget_policy_versions counts them. A refusal would keep people from changing what
+			// governs, so the oldest go.
+			PolicyVersions, 1_000, "versions of one policy; the oldest make room for others", "", "", "",
 		},
 		{
-			// Nothing removes a version, as executions and audit records name it.
-			PolicyHistory, 12 << 20, "bytes of all versions of policies, of deleted policies too", "Store fewer and shorter versions.", "",
-			"SELECT coalesce(sum(bytes), 0)::bigint FROM policies WHERE tenant_id = $1",
+			// As above.
+			PolicyHistory, 12 << 20, "bytes of all versions of policies, of deleted policies too; the oldest make room for others", "", "", "",
 		},
 		{
 			// A call may be counted in all of them, and judged by all.
@@ -272,6 +273,11 @@ func Table() []Spec { //nolint:funlen // a table
 				"(lpad(to_hex((extract(epoch FROM now() - interval '1 hour') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid", "",
 		},
 		{
+			// Package execution counts them, as steps ask for room. An execution asks for as many at once as it
+			// has emitted, so half of them may stay unused.
+			EmittedEvents, 20_000, "events that steps of Maps emit in an hour of UTC", "Emit fewer, or later.", "", "",
+		},
+		{
 			// Package event counts them in the process.
 			Streams, 50, "event streams that are open at once, in each process", "", "", "",
 		},
@@ -286,7 +292,15 @@ func Table() []Spec { //nolint:funlen // a table
 const linked = "SELECT FROM mails WHERE tenant_id = $1 AND kind IN ('invitation', 'change') AND created_at > now() - interval '1 hour'"
 
 // Limits are the quotas of a process. The zero value has the defaults of the table.
-type Limits struct{ most map[Resource]int64 }
+type Limits struct {
+	most map[Resource]int64
+	// visited: they are those of keys that visitors may have.
+	visited bool
+}
+
+// Visited returns the limits of keys that visitors may have. Each leaves a quarter of the tenant's to its
+// own servers and people: strangers who fill the rest do not keep them from their work.
+func (l Limits) Visited() Limits { return Limits{l.most, true} }
 
 // New returns limits that differ from the defaults by what is set. The error names a
 // resource that is unknown, or whose limit is not positive.
@@ -323,11 +337,15 @@ func find(r Resource) (Spec, bool) {
 
 // Most returns the limit of the resource.
 func (l Limits) Most(r Resource) int64 {
-	if n, set := l.most[r]; set {
-		return n
+	n, set := l.most[r]
+	if !set {
+		s, _ := find(r)
+		n = s.Most
 	}
-	s, _ := find(r)
-	return s.Most
+	if l.visited {
+		n -= n / 4
+	}
+	return n
 }
 
 // Queue makes the batch fail with QUOTA_EXCEEDED where the tenant then has more of the
@@ -354,6 +372,8 @@ type counting struct {
 	tenant uuid.UUID
 	spec   Spec
 	most   int64
+	// visited as in Limits.
+	visited bool
 }
 
 func (l Limits) counting(tenant uuid.UUID, r Resource) counting {
@@ -361,10 +381,14 @@ func (l Limits) counting(tenant uuid.UUID, r Resource) counting {
 	if !known || s.rows+s.sum == "" {
 		panic("quota: " + string(r) + " is not counted in the database")
 	}
-	return counting{tenant: tenant, spec: s, most: l.Most(r)}
+	return counting{tenant: tenant, spec: s, most: l.Most(r), visited: l.visited}
 }
 
 func (c counting) message() string {
+	if c.visited {
+		return fmt.Sprintf("The tenant has reached what a key with agent_id or allowed_origins may fill of its quota %s: at most %d %s. Other keys may make some more. %s",
+			c.spec.Resource, c.most, c.spec.Counted, c.spec.Advice)
+	}
 	return fmt.Sprintf("The tenant has reached its quota %s: at most %d %s. %s", c.spec.Resource, c.most, c.spec.Counted, c.spec.Advice)
 }
 

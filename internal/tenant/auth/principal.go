@@ -92,6 +92,11 @@ func (p Principal) MayCallFrom(address string) bool {
 	})
 }
 
+// Visited reports whether visitors may have the key: it is for a page or for one agent.
+func (p Principal) Visited() bool {
+	return p.Kind == actor.Key && (p.AgentID != "" || len(p.AllowedOrigins) > 0)
+}
+
 // Actor returns the caller as domain methods take them. requestID and sourceAddr are those
 // of the call.
 func (p Principal) Actor(requestID, sourceAddr string) actor.Actor {
@@ -99,5 +104,6 @@ func (p Principal) Actor(requestID, sourceAddr string) actor.Actor {
 	if p.Kind == actor.User {
 		who.ID = p.UserID
 	}
+	who.Visited = p.Visited()
 	return who
 }

@@ -231,7 +231,11 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, who actor.Actor, in Ide
 	fields := Customer{Metadata: json.RawMessage("{}"), Claimed: json.RawMessage("{}")}.differs(c)
 	audit.Queue(b, record(who, audit.CustomerCreated, c.ID, fields))
 	event.Queue(b, event.Event{TenantID: who.TenantID, About: event.About{CustomerID: c.ID.String()}, Body: event.NewCustomer{Fields: fields}})
-	s.d.Quotas.Queue(b, who.TenantID, quota.Customers)
+	limits := s.d.Quotas
+	if who.Visited {
+		limits = limits.Visited()
+	}
+	limits.Queue(b, who.TenantID, quota.Customers)
 	return c, b.SendIn(ctx, tx)
 }
 
