@@ -130,7 +130,7 @@ func endedChange(c *execution.Applying) flow.ApplyStep {
 // afterChange returns how far a change is, and commits its end where its run has ended.
 func (s *Stepper) afterChange(ctx context.Context, c *execution.Applying, at run.Progress) (flow.ApplyStep, error) {
 	r := at.Run
-	out := flow.ApplyStep{Change: c.ID, Run: flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}, Step: at.Step}
+	out := flow.ApplyStep{Change: c.ID, Verb: c.Verb, Run: flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}, Step: at.Step}
 	if !at.Step.Done {
 		if c.Run != nil {
 			out.Run = *c.Run
