@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 )
 
 // Agents is what the endpoints of agents need of the domain.
@@ -173,7 +174,7 @@ func agentStatus(raw json.RawMessage) (roster.Status, error) {
 			}
 		}
 	}
-	return "", fault.Invalid("/status", "enum", "status is active or paused.")
+	return "", fault.Invalid("/status", "enum", near.Enum("status", roster.Status(text), roster.Active, roster.Paused))
 }
 
 func (s *Server) patchAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {

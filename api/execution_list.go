@@ -156,8 +156,7 @@ func readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err err
 				}
 			}
 		}
-		last := len(known) - 1
-		v.Add("query.status", "enum", "status is "+strings.Join(known[:last], ", ")+" or "+known[last]+"."+near.Sentence(q.status, known)+kindWith(q.status))
+		v.Add("query.status", "enum", near.Enum("status", q.status, known...)+kindWith(q.status))
 	}
 	q.session, q.customer, q.q = v.QueryText(c, "session_id"), v.QueryText(c, "customer_id"), v.QueryText(c, "q")
 	if len(q.q) > maxNameOfRun {

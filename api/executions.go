@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 )
 
 // execution is a run as operators and callers read it.
@@ -225,7 +226,7 @@ func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply
 	var v wire.Validation
 	outcome := strings.ToLower(v.Text("/outcome", b.Outcome, 20))
 	if b.Outcome != nil && outcome != "executed" && outcome != "failed" {
-		v.Add("/outcome", "enum", "outcome is executed or failed.")
+		v.Add("/outcome", "enum", near.Enum("outcome", outcome, "executed", "failed"))
 	}
 	res := run.Resolution{Executed: outcome == "executed", Reason: v.Text("/reason", b.Reason, 2000)}
 	if len(b.Result) > 0 && string(b.Result) != "null" {

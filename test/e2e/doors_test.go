@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -120,7 +121,33 @@ func TestVerbInAnySpellingIsOneVerb(t *testing.T) {
 			e := requireCode(t, tenant.Runtime.Run(verb, args, ""), http.StatusNotFound, "VERB_NOT_FOUND")
 			require.Contains(t, e.Error.Message, want, verb)
 		}
-		e := requireCode(t, tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{"verb": "gate:get_thing", "arg": args}), http.StatusBadRequest, "VALIDATION_ERROR")
+		for name, c := range map[string]struct {
+			path, code, want string
+			body             map[string]any
+		}{
+			"a grant":         {"/v1/grants", "VERB_NOT_FOUND", "Did you mean gate:create_thing?", map[string]any{"verb": "gate:create_thin", "max_uses": 1, "reason": "r", "expires_at": time.Now().Add(time.Hour), "conditions": []any{}}},
+			"a switched verb": {"/v1/kill-switch", "VERB_NOT_FOUND", "Did you mean gate:create_thing?", map[string]any{"scope": "verb", "target": "Gate:create_thin", "reason": "r"}},
+			"a switch":        {"/v1/kill-switch", "PROVIDER_NOT_FOUND", "Did you mean gate?", map[string]any{"scope": "provider", "target": "gat", "reason": "r"}},
+			"a scope":         {"/v1/kill-switch", "VALIDATION_ERROR", "Did you mean provider?", map[string]any{"scope": "providers", "target": "gate", "reason": "r"}},
+			"a role":          {"/v1/users", "VALIDATION_ERROR", "Did you mean approver?", map[string]any{"email": rig.Address(), "role": "aprover"}},
+			"a policy":        {"/v1/policies", "VALIDATION_ERROR", "did you mean require_approval?", map[string]any{"name": "p", "verbMatchers": []any{}, "action": map[string]any{"type": "requires_approval"}}},
+			"a credential":    {"/v1/credentials", "VALIDATION_ERROR", "Did you mean bearer?", map[string]any{"provider": "gate", "type": "baerer", "data": map[string]string{"token": "t"}}},
+			"an agent":        {"/v1/agents", "VALIDATION_ERROR", "did you mean conversational?", map[string]any{"name": "a", "executionMode": "conversation"}},
+		} {
+			status := http.StatusNotFound
+			if c.code == "VALIDATION_ERROR" {
+				status = http.StatusBadRequest
+			}
+			e := requireCode(t, tenant.User.Do(http.MethodPost, c.path, c.body), status, c.code)
+			require.Contains(t, e.Error.Message, c.want, name)
+		}
+		for _, path := range []string{"/v1/providers/gat", "/v1/providers/gat/document", "/v1/providers/gat/verbs"} {
+			e := requireCode(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusNotFound, "PROVIDER_NOT_FOUND")
+			require.Contains(t, e.Error.Message, "Did you mean gate?", path)
+		}
+		e := requireCode(t, tenant.User.Do(http.MethodPatch, "/v1/providers/gate/verbs/create_thin", map[string]any{"egress": true}), http.StatusNotFound, "VERB_NOT_FOUND")
+		require.Contains(t, e.Error.Message, "Did you mean gate:create_thing?")
+		e = requireCode(t, tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{"verb": "gate:get_thing", "arg": args}), http.StatusBadRequest, "VALIDATION_ERROR")
 		require.Contains(t, e.Error.Message, "did you mean args?")
 	})
 }
