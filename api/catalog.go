@@ -30,8 +30,6 @@ type Catalog interface {
 	KnownProvider(ctx context.Context, tenant uuid.UUID, slug string) (known bool, meant string, err error)
 	// TrustVerb changes what the tenant says of a verb.
 	TrustVerb(ctx context.Context, who actor.Actor, name verb.Name, is catalog.Said) (catalog.Verb, error)
-	// Missing returns those of the names that the catalog does not have.
-	Missing(ctx context.Context, tenant uuid.UUID, names []verb.Name) ([]verb.Name, error)
 	// Offer returns what the platform has under a slug.
 	Offer(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Offer, error)
 }
