@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -279,22 +281,38 @@ func TestExecutionsOfAllKindsAreOneList(t *testing.T) {
 	require.Equal(t, map[string]bool{"action": true, "map": true, "message": true}, kinds)
 
 	// A filter narrows all to the kinds that know it; a kind that does not know it refuses it.
-	for query, kind := range map[string]string{
-		"kind=all&verb=Shop__Get_Order": "action", "kind=all&map_id=" + s.MapID: "map", "kind=all&agent_id=" + s.AgentID: "message", "kind=all&status=executed": "action",
-		"q=" + own: "action",
-	} {
-		found := list(query)
-		require.NotEmpty(t, found, query)
-		for _, e := range found {
-			require.Equal(t, kind, e.Kind, query)
-		}
+	of := func(kind string) string {
+		t.Helper()
+		found := list("kind=" + kind)
+		require.Len(t, found, 1)
+		return found[0].ExecutionID
 	}
+	for query, kinds := range map[string][]string{
+		"kind=all&verb=Shop__Get_Order": {"action"}, "kind=all&status=executed": {"action"}, "q=" + own: {"action"},
+		"kind=all&map_id=" + s.MapID: {"action", "map"}, "map_id=" + s.MapID: {"action"},
+		"kind=all&agent_id=" + s.AgentID: {"action", "message"}, "agent_id=" + s.AgentID + "&verb=shop:get_order": {"action"},
+		"kind=all&parent_execution_id=" + of("map"): {"action"}, "kind=all&parent_execution_id=" + of("message"): {"action"},
+	} {
+		found := map[string]bool{}
+		for _, e := range list(query) {
+			found[e.Kind] = true
+			require.False(t, e.ExecutionID == own && strings.Contains(query, "_id="), "%s lists the call over HTTP", query)
+		}
+		require.ElementsMatch(t, kinds, slices.Collect(maps.Keys(found)), query)
+	}
+	var call struct {
+		AgentID *string `json:"agent_id"`
+		Parent  *string `json:"parent_execution_id"`
+	}
+	user.Do(http.MethodGet, "/v1/executions/"+list("agent_id=" + s.AgentID)[0].ExecutionID, nil).Data(t, &call)
+	require.Equal(t, s.AgentID, *call.AgentID)
+	require.Equal(t, of("message"), *call.Parent)
 	for query, want := range map[string]string{
-		"agent_id=" + s.AgentID:                              "agent_id narrows executions of the kinds message and goal only",
-		"kind=all&verb=shop:get_order&agent_id=" + s.AgentID: "narrows executions of the kinds",
-		"kind=all&status=complete":                           "Did you mean completed?",
-		"kind=al":                                            "Did you mean all?",
-		"kind=all&sesion_id=x":                               "Did you mean session_id?",
+		"kind=map&agent_id=" + s.AgentID:                         "agent_id narrows executions of the kinds message, goal, action only",
+		"kind=message&verb=shop:get_order&agent_id=" + s.AgentID: "narrows executions of the kinds",
+		"kind=all&status=complete":                               "Did you mean completed?",
+		"kind=al":                                                "Did you mean all?",
+		"kind=all&sesion_id=x":                                   "Did you mean session_id?",
 	} {
 		e := requireCode(t, user.Do(http.MethodGet, "/v1/executions?"+query, nil), http.StatusBadRequest, "VALIDATION_ERROR")
 		require.Contains(t, e.Error.Message, want, query)
