@@ -198,7 +198,7 @@ func accountServer(t *testing.T, d *door) *Server {
 		Auth: d, Revocations: d, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) ([]string, error) { return nil, nil },
 		Accounts: d, Keys: d, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{}, Importer: struct{ Importer }{},
 		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Files: struct{ Files }{}, Approvals: struct{ Approvals }{}, Policies: struct{ Policies }{},
-		Audit: struct{ Audit }{}, Events: struct{ Events }{}, Webhooks: struct{ Webhooks }{}, Creations: struct{ Creations }{}, RateLimits: struct{ RateLimits }{}, Addresses: anyAddress(), Maps: struct{ Maps }{}, Agents: struct{ Agents }{}, Authoring: struct{ Authoring }{}, Tooling: struct{ Tooling }{}, Executions: struct{ Executions }{}, Conversations: struct{ Conversations }{}, GoalChanges: struct{ GoalChanges }{}, AgentSessions: struct{ AgentSessions }{}, Sandboxes: struct{ Sandboxes }{}, Proxies: wire.Proxies{netip.MustParsePrefix("192.0.2.128/25")},
+		Audit: struct{ Audit }{}, Events: struct{ Events }{}, Webhooks: struct{ Webhooks }{}, Creations: struct{ Creations }{}, RateLimits: struct{ RateLimits }{}, Addresses: anyAddress(), Maps: struct{ Maps }{}, Agents: struct{ Agents }{}, Advice: struct{ Advice }{}, Authoring: struct{ Authoring }{}, Tooling: struct{ Tooling }{}, Executions: struct{ Executions }{}, Conversations: struct{ Conversations }{}, GoalChanges: struct{ GoalChanges }{}, AgentSessions: struct{ AgentSessions }{}, Sandboxes: struct{ Sandboxes }{}, Proxies: wire.Proxies{netip.MustParsePrefix("192.0.2.128/25")},
 	})
 	require.NoError(t, err)
 	return s

@@ -14,6 +14,7 @@ import (
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/redact"
 )
 
@@ -267,7 +268,7 @@ func (s *Server) rateReply(ctx context.Context, c *wire.Call) (wire.Reply, error
 	case strings.EqualFold(rating, string(conversation.RatedDown)):
 		f.Rating = conversation.RatedDown
 	default:
-		v.Add("/rating", "enum", "rating is up or down.")
+		v.Add("/rating", "enum", near.Enum("rating", conversation.Rating(rating), conversation.RatedUp, conversation.RatedDown))
 	}
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err

@@ -1,13 +1,10 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +16,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 )
 
 // Agents is what the endpoints of agents need of the domain.
@@ -31,6 +29,11 @@ type Agents interface {
 	List(ctx context.Context, tenant uuid.UUID, f roster.Filter) (page []roster.Agent, more bool, err error)
 	Stored(ctx context.Context, tenant, id uuid.UUID, number int32) (roster.Stored, error)
 	Versions(ctx context.Context, tenant, id uuid.UUID, before int32, limit int) (page []roster.Stored, more bool, err error)
+}
+
+// Advice tells the author of an agent what they may not have meant.
+type Advice interface {
+	Warnings(ctx context.Context, tenant uuid.UUID, d *agentdef.Definition) []fault.Detail
 }
 
 // The states of a version of an agent.
@@ -76,43 +79,10 @@ func recordAgent(a roster.Agent) agentRecord {
 	}
 }
 
-// The rules of warnings: about a tool that the catalog does not have, and about a memory without a language
-// model.
-const (
-	ruleUnknownTool = "unknown_tool"
-	ruleKeepsLittle = "keeps_little"
-)
-
 // answerAgent answers with an agent, and its revision as the ETag. Warnings change without it.
 func (s *Server) answerAgent(ctx context.Context, tenant uuid.UUID, rec roster.Record) wire.Reply {
-	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition, Warnings: s.agentWarnings(ctx, tenant, rec.Definition)}
+	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition, Warnings: s.deps.Advice.Warnings(ctx, tenant, rec.Definition)}
 	return wire.Reply{Data: detail, Header: http.Header{"Etag": {wire.VersionTag(rec.Revision)}}}
-}
-
-// agentWarnings tells of a memory that keeps next to nothing, and of verbs that the agent may call by their
-// full names, and that the catalog does not have. An agent may be made before its provider, so this is no fault. Without the catalog there
-// are no warnings: the change is made already.
-func (s *Server) agentWarnings(ctx context.Context, tenant uuid.UUID, d *agentdef.Definition) []fault.Detail {
-	warnings := []fault.Detail{}
-	if summarizer := cmp.Or(d.Models.Summarizer, d.Models.Worker); d.Memory.Customer == agentdef.MemoryAuto && summarizer != nil && summarizer.Provider == agentdef.BuiltIn {
-		warnings = append(warnings, fault.Detail{
-			Path: "/memory/customer", Rule: ruleKeepsLittle,
-			Message: "keeps next to nothing with builtin:rules, which is no language model: only sentences such as \"My name is Ann\". Give the agent a summarizer that is a language model",
-		})
-	}
-	named := d.Tools.NamedVerbs()
-	missing, err := s.deps.Catalog.Missing(ctx, tenant, slices.Collect(maps.Values(named)))
-	if err != nil {
-		return warnings
-	}
-	for _, i := range slices.Sorted(maps.Keys(named)) {
-		if slices.Contains(missing, named[i]) {
-			warnings = append(warnings, fault.Detail{
-				Path: "/tools/allow/" + strconv.Itoa(i), Rule: ruleUnknownTool, Message: "is no verb of the catalog, so the agent cannot call it",
-			})
-		}
-	}
-	return warnings
 }
 
 func (s *Server) createAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -173,7 +143,7 @@ func agentStatus(raw json.RawMessage) (roster.Status, error) {
 			}
 		}
 	}
-	return "", fault.Invalid("/status", "enum", "status is active or paused.")
+	return "", fault.Invalid("/status", "enum", near.Enum("status", roster.Status(text), roster.Active, roster.Paused))
 }
 
 func (s *Server) patchAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {

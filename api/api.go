@@ -71,6 +71,7 @@ type Deps struct {
 
 	Maps       Maps
 	Agents     Agents
+	Advice     Advice
 	Authoring  Authoring
 	Executions Executions
 	// Conversations are the messages to agents.
@@ -110,7 +111,7 @@ func New(d Deps) (*Server, error) {
 	switch {
 	case d.Auth == nil, d.Revocations == nil, d.Log == nil, d.Ready == nil, d.Addresses == nil:
 		return nil, errors.New("api: authenticator, revocations, log, readiness and addresses are required")
-	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Tooling == nil, d.Providers == nil, d.Importer == nil, d.Credentials == nil, d.Runs == nil, d.Files == nil, d.Approvals == nil, d.Policies == nil, d.Audit == nil, d.Events == nil, d.Webhooks == nil, d.Creations == nil, d.RateLimits == nil, d.Maps == nil, d.Agents == nil, d.Authoring == nil, d.Executions == nil, d.Conversations == nil, d.GoalChanges == nil, d.AgentSessions == nil, d.Sandboxes == nil:
+	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Tooling == nil, d.Providers == nil, d.Importer == nil, d.Credentials == nil, d.Runs == nil, d.Files == nil, d.Approvals == nil, d.Policies == nil, d.Audit == nil, d.Events == nil, d.Webhooks == nil, d.Creations == nil, d.RateLimits == nil, d.Maps == nil, d.Agents == nil, d.Advice == nil, d.Authoring == nil, d.Executions == nil, d.Conversations == nil, d.GoalChanges == nil, d.AgentSessions == nil, d.Sandboxes == nil:
 		return nil, errors.New("api: a service is missing")
 	}
 	if d.Now == nil {

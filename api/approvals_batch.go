@@ -10,6 +10,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/desk"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 )
 
 // Bounds of a batch: how many decisions it may have, and how many we make at once. Each
@@ -105,7 +106,7 @@ func (b batchBody) proposals() ([]proposal, error) {
 		case decision == "approve":
 			p.in.Approve = true
 		case decision != "reject" && item.Decision != nil:
-			v.Add(at+"/decision", "enum", "decision is approve or reject.")
+			v.Add(at+"/decision", "enum", near.Enum("decision", decision, "approve", "reject"))
 		}
 		list[i] = p
 	}

@@ -13,6 +13,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/record/audit"
 )
 
@@ -172,7 +173,7 @@ func (s *Server) exportAudit(ctx context.Context, c *wire.Call) (wire.Reply, err
 	case given && strings.EqualFold(format, "csv"):
 		prepare, media, ending = s.deps.Audit.CSV, "text/csv; charset=utf-8; header=present", "csv"
 	case given && !strings.EqualFold(format, "ndjson"):
-		return wire.Reply{}, fault.Invalid("query.format", "enum", "format is ndjson or csv.")
+		return wire.Reply{}, fault.Invalid("query.format", "enum", near.Enum("format", format, "ndjson", "csv"))
 	}
 	export, err := prepare(ctx, c.Actor.TenantID, f)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/tooldef"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -29,8 +30,6 @@ type Catalog interface {
 	KnownProvider(ctx context.Context, tenant uuid.UUID, slug string) (known bool, meant string, err error)
 	// TrustVerb changes what the tenant says of a verb.
 	TrustVerb(ctx context.Context, who actor.Actor, name verb.Name, is catalog.Said) (catalog.Verb, error)
-	// Missing returns those of the names that the catalog does not have.
-	Missing(ctx context.Context, tenant uuid.UUID, names []verb.Name) ([]verb.Name, error)
 	// Offer returns what the platform has under a slug.
 	Offer(ctx context.Context, tenant uuid.UUID, slug string) (catalog.Offer, error)
 }
@@ -200,6 +199,35 @@ func (s *Server) suggest(ctx context.Context, c *wire.Call, text string, err err
 	return &told
 }
 
+// suggestOfPath is suggest for the provider, or the verb of a provider, that the path names.
+func (s *Server) suggestOfPath(ctx context.Context, c *wire.Call, err error) error {
+	f, slug := fault.As(err), c.Param("slug")
+	switch {
+	case f == nil || slug == "":
+		return err
+	case f.Code == fault.CodeProviderNotFound:
+		return s.suggestProvider(ctx, c, slug, err)
+	default:
+		return s.suggest(ctx, c, slug+":"+c.Param("name"), err)
+	}
+}
+
+// suggestProvider returns err, and where it is PROVIDER_NOT_FOUND with the slug that may be meant.
+func (s *Server) suggestProvider(ctx context.Context, c *wire.Call, slug string, err error) error {
+	f := fault.As(err)
+	if f == nil || f.Code != fault.CodeProviderNotFound {
+		return err
+	}
+	known, meant, lost := s.deps.Catalog.KnownProvider(ctx, c.Actor.TenantID, slug)
+	if lost != nil || known || meant == "" {
+		return err // the refusal stands without suggestions
+	}
+	told := *f
+	told.Suggestions = append(told.Suggestions, meant)
+	told.Message += " Did you mean " + meant + "?"
+	return &told
+}
+
 // verbFilter reads the query parameters of the catalog.
 func verbFilter(c *wire.Call) (f catalog.Filter, form tooling.Form, err error) {
 	if f.Limit, err = c.Limit(); err != nil {
@@ -217,7 +245,7 @@ func verbFilter(c *wire.Call) (f catalog.Filter, form tooling.Form, err error) {
 	if raw, given := c.Query("risk_level"); given {
 		f.Risk = verb.Risk(strings.ToLower(raw))
 		if f.Risk != verb.RiskLow && f.Risk != verb.RiskMedium && f.Risk != verb.RiskHigh {
-			return f, form, fault.Invalid("query.risk_level", "enum", "risk_level is low, medium or high.")
+			return f, form, fault.Invalid("query.risk_level", "enum", near.Enum("risk_level", f.Risk, verb.RiskLow, verb.RiskMedium, verb.RiskHigh))
 		}
 	}
 	if f.Operation, err = operationType(c); err != nil {

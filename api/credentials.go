@@ -124,7 +124,7 @@ func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply
 	}
 	view := viewCredential(cred)
 	if view.Warnings, err = s.unusedCredential(ctx, c.Actor.TenantID, cred.Provider); err != nil {
-		return wire.Reply{}, err
+		c.Log.WarnContext(ctx, "a stored credential has no advice", "error", err) // it is stored all the same
 	}
 	return wire.Created("/v1/credentials/"+cred.ID.String(), view), nil
 }

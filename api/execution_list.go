@@ -28,10 +28,10 @@ const maxNameOfRun = 255
 
 // knownBy has the filters that not every kind of execution knows, with the kinds that do.
 func knownBy() map[string][]string {
-	actions, maps, turns := []string{kindAction}, []string{kindMap}, []string{kindMessage, kindGoal}
+	actions, turns := []string{kindAction}, []string{kindMessage, kindGoal}
 	return map[string][]string{
 		"provider": actions, "verb": actions, "decision": actions, "risk_level": actions, "policy_id": actions, "grant_id": actions, "approval_id": actions,
-		"map_id": maps, "parent_execution_id": maps, "dry_run": {kindAction, kindMap}, "agent_id": turns,
+		"map_id": {kindMap, kindAction}, "parent_execution_id": {kindMap, kindAction}, "dry_run": {kindAction, kindMap}, "agent_id": append(turns, kindAction),
 	}
 }
 
@@ -128,7 +128,7 @@ func kindsOf(c *wire.Call) ([]string, error) {
 		left := slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return !slices.Contains(filters[name], k) })
 		if len(left) == 0 {
 			v.Add("query."+name, "kind", fmt.Sprintf("%s narrows executions of the kinds %s only: say kind=%s, or kind=all without filters of other kinds.",
-				name, strings.Join(filters[name], " and "), filters[name][0]))
+				name, strings.Join(filters[name], ", "), filters[name][0]))
 			continue
 		}
 		kinds = left
@@ -156,8 +156,7 @@ func readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err err
 				}
 			}
 		}
-		last := len(known) - 1
-		v.Add("query.status", "enum", "status is "+strings.Join(known[:last], ", ")+" or "+known[last]+"."+near.Sentence(q.status, known)+kindWith(q.status))
+		v.Add("query.status", "enum", near.Enum("status", q.status, known...)+kindWith(q.status))
 	}
 	q.session, q.customer, q.q = v.QueryText(c, "session_id"), v.QueryText(c, "customer_id"), v.QueryText(c, "q")
 	if len(q.q) > maxNameOfRun {
@@ -227,6 +226,7 @@ func (s *Server) listRuns(ctx context.Context, c *wire.Call, q executionQuery) (
 	f.RiskLevel = string(wire.QueryOneOf(&v, c, "risk_level", verb.RiskLow, verb.RiskMedium, verb.RiskHigh))
 	f.PolicyID, f.GrantID = v.QueryID(c, "policy_id"), v.QueryID(c, "grant_id")
 	f.ApprovalID = v.QueryText(c, "approval_id")
+	f.AgentID, f.MapID, f.ParentID = v.QueryID(c, "agent_id"), v.QueryID(c, "map_id"), v.QueryText(c, "parent_execution_id")
 	if err := v.Err(); err != nil {
 		return nil, false, err
 	}

@@ -15,6 +15,7 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 )
 
 // execution is a run as operators and callers read it.
@@ -52,6 +53,8 @@ type execution struct {
 	ResolveReason    string          `json:"resolve_reason"`
 	DryRun           bool            `json:"dry_run"`
 	SessionID        *string         `json:"session_id"`
+	AgentID          *uuid.UUID      `json:"agent_id"`
+	ParentID         *string         `json:"parent_execution_id"`
 	Metadata         json.RawMessage `json:"metadata"`
 	APIKeyID         *uuid.UUID      `json:"api_key_id"`
 	Requester        *string         `json:"requester"`
@@ -76,6 +79,7 @@ func (s *Server) view(r run.Run) execution {
 		GrantID: r.GrantID, Held: r.Held, Edited: r.EditedArgs != nil,
 		ProviderStatus: r.ProviderStatus, CredentialSource: credentialSource(r), CredentialID: r.CredentialID, CredentialType: r.CredentialType, CredentialLabel: r.CredentialLabel,
 		ResolvedBy: byUser(r.ResolvedBy), ResolvedAt: utc(r.ResolvedAt), ResolveReason: r.ResolveReason, DryRun: r.DryRun, SessionID: r.SessionID,
+		AgentID: r.AgentID, ParentID: r.ParentID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, Requester: byCaller(actor.CallerOf(r.KeyID, r.UserID)), RequestID: r.RequestID,
 		WorkflowID: r.WorkflowID, Attempt: r.Attempt, Sends: r.Sends,
 		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt), ErasedAt: utc(r.ErasedAt),
@@ -225,7 +229,7 @@ func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply
 	var v wire.Validation
 	outcome := strings.ToLower(v.Text("/outcome", b.Outcome, 20))
 	if b.Outcome != nil && outcome != "executed" && outcome != "failed" {
-		v.Add("/outcome", "enum", "outcome is executed or failed.")
+		v.Add("/outcome", "enum", near.Enum("outcome", outcome, "executed", "failed"))
 	}
 	res := run.Resolution{Executed: outcome == "executed", Reason: v.Text("/reason", b.Reason, 2000)}
 	if len(b.Result) > 0 && string(b.Result) != "null" {

@@ -101,7 +101,7 @@ func (s *Server) createGrant(ctx context.Context, c *wire.Call) (wire.Reply, err
 	}
 	g, err := s.deps.Approvals.CreateGrant(ctx, c.Actor, in)
 	if err != nil {
-		return wire.Reply{}, err
+		return wire.Reply{}, s.suggest(ctx, c, in.Verb, err)
 	}
 	return wire.Created("/v1/grants/"+g.ID.String(), s.viewGrant(g)), nil
 }

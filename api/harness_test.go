@@ -18,6 +18,7 @@ import (
 
 	"agentruntime/api"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/policy"
 	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/edge/egress"
@@ -151,6 +152,12 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	tools, err := tooling.New()
 	require.NoError(t, err)
+	box, err := tooling.NewToolbox(tooling.ToolboxDeps{Catalog: shelf, Names: struct{ tooling.Names }{}, Tools: tools})
+	require.NoError(t, err)
+	sets, err := policy.NewSets(s.db.Pool)
+	require.NoError(t, err)
+	advice, err := tooling.NewAdviser(tooling.AdviserDeps{Toolbox: box, Catalog: shelf, Policies: sets})
+	require.NoError(t, err)
 	addresses, err := rate.NewAddresses(rate.AddressConfig{PerMinute: 1000, Loopback: rate.Most})
 	require.NoError(t, err)
 	policies, runs, journal := governed(t, s.db, shelf, safe)
@@ -163,7 +170,7 @@ func newSite(t *testing.T) *site {
 		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Files: struct{ api.Files }{}, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
 		Events: s.events, Webhooks: struct{ api.Webhooks }{}, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 		Creations: struct{ api.Creations }{}, RateLimits: limited, Budgets: budgets, Addresses: oneMinute{addresses},
-		Maps: struct{ api.Maps }{}, Agents: agents, Authoring: struct{ api.Authoring }{}, Tooling: tools, Executions: struct{ api.Executions }{}, Conversations: struct{ api.Conversations }{}, GoalChanges: struct{ api.GoalChanges }{}, AgentSessions: struct{ api.AgentSessions }{}, Sandboxes: struct{ api.Sandboxes }{},
+		Maps: struct{ api.Maps }{}, Agents: agents, Advice: advice, Authoring: struct{ api.Authoring }{}, Tooling: tools, Executions: struct{ api.Executions }{}, Conversations: struct{ api.Conversations }{}, GoalChanges: struct{ api.GoalChanges }{}, AgentSessions: struct{ api.AgentSessions }{}, Sandboxes: struct{ api.Sandboxes }{},
 	})
 	require.NoError(t, err)
 	return s

@@ -11,6 +11,7 @@ import (
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 )
 
 // KillSwitches is what the kill switch endpoints need of the domain.
@@ -72,7 +73,7 @@ func (s *Server) setKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, e
 	}
 	k, err := s.deps.KillSwitches.Set(ctx, c.Actor, in)
 	if err != nil {
-		return wire.Reply{}, err
+		return wire.Reply{}, s.suggestProvider(ctx, c, in.Target, s.suggest(ctx, c, in.Target, err))
 	}
 	return wire.Created("/v1/kill-switch/"+k.ID.String(), viewKillSwitch(k)), nil
 }
@@ -98,7 +99,7 @@ func (s *Server) listKillSwitches(ctx context.Context, c *wire.Call) (wire.Reply
 	case given && strings.EqualFold(status, "all"):
 		f.Lifted = true
 	case given && !strings.EqualFold(status, "set"):
-		return wire.Reply{}, fault.Invalid("query.status", "enum", "status must be set or all.")
+		return wire.Reply{}, fault.Invalid("query.status", "enum", near.Enum("status", status, "set", "all"))
 	}
 	page, more, err := s.deps.KillSwitches.List(ctx, c.Actor.TenantID, f)
 	if err != nil {

@@ -115,7 +115,7 @@ func (s *Server) triggered(out mapruns.Outcome) triggered {
 	t := triggered{
 		ExecutionID: e.ExecutionID, Status: e.Status, ActionsExecuted: e.Actions, GovernanceStatus: e.Governance, MapType: e.MapType,
 		DurationMS: milliseconds(e.Took(s.deps.Now())), Output: e.Output, Error: e.Error, WaitingFor: e.WaitingFor, Version: e.Version, SessionID: textOrNull(e.SessionID),
-		FenceStatus: wire.FenceStatus(mapEnded(e), out.Cached), DryRun: e.DryRun,
+		FenceStatus: wire.FenceStatus(e.Ended(), out.Cached), DryRun: e.DryRun,
 	}
 	if id := heldBy(e.WaitingFor); id != "" {
 		t.ApprovalID, t.Decision = &id, string(governance.PendingApproval)
@@ -134,11 +134,6 @@ func (s *Server) triggered(out mapruns.Outcome) triggered {
 
 // otherPayload is said where the execution that answers a trigger has another payload.
 const otherPayload = "The payload of this trigger was not used: the execution of this name has another one. "
-
-// mapEnded reports whether the execution has ended, in whichever way.
-func mapEnded(e mapruns.Execution) bool {
-	return e.Status == stepmachine.StatusCompleted || e.Status == stepmachine.StatusFailed || e.Status == stepmachine.StatusCancelled
-}
 
 // heldBy returns the approval that an execution waits for, and "" where it waits for none.
 func heldBy(waitingFor json.RawMessage) string {
@@ -359,7 +354,7 @@ func viewModelCall(call mapruns.ModelCall) modelCall {
 
 func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
 	return mapExecution{
-		ExecutionID: e.ExecutionID, Kind: kindMap, FenceStatus: wire.StartedUnless(mapEnded(e)), MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
+		ExecutionID: e.ExecutionID, Kind: kindMap, FenceStatus: wire.StartedUnless(e.Ended()), MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
 		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, TokensUsed: e.Tokens, UsageEstimated: e.Estimated, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
 		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: listedError(e), Compensation: viewUndoing(e.Undoing), ParentID: textOrNull(e.ParentID),
 		APIKeyID: e.KeyID, Requester: byCaller(actor.CallerOf(e.KeyID, e.UserID)), RequestID: e.RequestID, WorkflowID: e.WorkflowID,

@@ -14,6 +14,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
 )
@@ -178,7 +179,7 @@ func wantsPrompts(c *wire.Call) (bool, error) {
 	case !given || text == "false":
 		return false, nil
 	case text != "true":
-		return false, fault.Invalid("query.prompts", "enum", "prompts is true or false.")
+		return false, fault.Invalid("query.prompts", "enum", near.Enum("prompts", text, "true", "false"))
 	case c.Actor.Role != actor.RoleOwner:
 		return false, fault.New(fault.CodeInsufficientPermissions, "Only owners see what models read and wrote.")
 	}

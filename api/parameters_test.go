@@ -40,7 +40,7 @@ func hollow(t *testing.T) *Server {
 		Accounts: struct{ Accounts }{}, Keys: struct{ Keys }{}, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{},
 		Importer: struct{ Importer }{}, Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Files: struct{ Files }{}, Approvals: struct{ Approvals }{},
 		Policies: struct{ Policies }{}, Audit: struct{ Audit }{}, Events: struct{ Events }{}, Webhooks: struct{ Webhooks }{}, Creations: struct{ Creations }{}, RateLimits: struct{ RateLimits }{}, Addresses: anyAddress(),
-		Maps: struct{ Maps }{}, Agents: struct{ Agents }{}, Authoring: struct{ Authoring }{}, Tooling: struct{ Tooling }{}, Executions: struct{ Executions }{}, Conversations: struct{ Conversations }{}, GoalChanges: struct{ GoalChanges }{}, AgentSessions: struct{ AgentSessions }{}, Sandboxes: struct{ Sandboxes }{},
+		Maps: struct{ Maps }{}, Agents: struct{ Agents }{}, Advice: struct{ Advice }{}, Authoring: struct{ Authoring }{}, Tooling: struct{ Tooling }{}, Executions: struct{ Executions }{}, Conversations: struct{ Conversations }{}, GoalChanges: struct{ GoalChanges }{}, AgentSessions: struct{ AgentSessions }{}, Sandboxes: struct{ Sandboxes }{},
 	})
 	require.NoError(t, err)
 	return s

@@ -7,6 +7,7 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/taint"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -19,7 +20,7 @@ func trustOf(v *wire.Validation, text *string) *verb.Trust {
 	}
 	trust := verb.Trust(*text)
 	if trust != verb.Own && trust != verb.External {
-		v.Add("/trust", "enum", "trust is own or external.")
+		v.Add("/trust", "enum", near.Enum("trust", trust, verb.Own, verb.External))
 	}
 	return &trust
 }

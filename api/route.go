@@ -83,7 +83,7 @@ func (s *Server) guarded(rt route) http.Handler {
 		if cause := fault.As(context.Cause(ctx)); cause != nil && cause.Code == fault.CodeAPIKeyRevoked {
 			return wire.Reply{}, cause
 		}
-		return rep, err
+		return rep, s.suggestOfPath(ctx, c, err)
 	})
 }
 

@@ -225,7 +225,7 @@ var readsMany = map[string][]string{
 	},
 	"what a quota bounds: users, policies, providers, verbs, Maps, budgets, facts about a customer": {
 		"ListBudgets", "FactsInUse", "FactsOfTurn", "WriteFact", "MoveFacts", "NoteFactsUsed", "ForgetFacts",
-		"ToolProviders", "ToolVerbs", "ToolPlatformVerbs", "CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "ReachOfProviders", "MissingProviders",
+		"ToolProviders", "ToolVerbs", "ToolPlatformVerbs", "TrustedVerbs", "CountEligible", "CountOtherOwners", "TenantUsers", "LoadPolicySet", "ConnectedProviders", "OwnConnectedProviders", "ReachOfProviders", "MissingProviders",
 		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "PoliciesOfAction", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "NamingVerbs", "LockUsers", "RevokeSessionsOf",
 	},
 	"who has written a call: its executions, 20 at most":                              {"TakenGrant"},

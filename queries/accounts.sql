@@ -20,7 +20,7 @@ WITH made AS (
     SELECT made.tenant_id, @tenant_name, @now::timestamptz FROM made
 ), told AS (
     INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
-    SELECT @record_id, made.tenant_id, 'user', made.id::text, 'tenant.created', 'tenant', made.tenant_id::text, @request_id, @source_addr
+    SELECT @record_id, made.tenant_id, @actor_type::text, @actor_id::text, 'tenant.created', 'tenant', made.tenant_id::text, @request_id, @source_addr
     FROM made
 ), judged AS (
     INSERT INTO policy_sets (tenant_id, version) SELECT made.tenant_id, 1 FROM made

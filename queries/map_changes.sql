@@ -29,7 +29,9 @@ SELECT c.id, c.number::integer AS number, c.execution, c.path, c.verb, c.depends
  ORDER BY c.number LIMIT @most;
 
 -- name: GetMapChange :one
-SELECT id, execution, path, verb, depends_on, status, run FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id;
+SELECT id, execution, path, verb, depends_on, status, run,
+       coalesce((SELECT s.workflow_id FROM map_change_sets s WHERE s.tenant_id = @tenant_id AND s.execution = @dry_run), '')::text AS workflow_id
+  FROM map_changes WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND id = @id;
 
 -- name: MapChangesToDecide :many
 SELECT id, depends_on, execution, path[cardinality(path)]::text AS step FROM map_changes
@@ -69,7 +71,9 @@ UPDATE map_change_sets SET updated_at = @now WHERE tenant_id = @tenant_id AND ex
 
 -- name: NextMapChange :many
 -- The change that is applied next, or is being applied.
-SELECT id, execution, path, verb, depends_on, status, run FROM map_changes
+SELECT id, execution, path, verb, depends_on, status, run,
+       coalesce((SELECT s.workflow_id FROM map_change_sets s WHERE s.tenant_id = @tenant_id AND s.execution = @dry_run), '')::text AS workflow_id
+  FROM map_changes
  WHERE tenant_id = @tenant_id AND dry_run = @dry_run AND status IN ('approved', 'applying')
  ORDER BY place, id LIMIT 1;
 

@@ -37,3 +37,17 @@ UPDATE trusted_sources SET trust = 'external', inherited = inherited AND taint::
 
 -- name: AnswersOfProvider :many
 SELECT name, answer FROM verb_answers WHERE tenant_id = @tenant_id AND provider = @provider;
+
+-- name: TrustedVerbs :many
+-- The verbs whose answers are the tenant's own words, without a place that taints, as trusted_places says it of
+-- one. The tenant's own provider hides the platform's.
+SELECT t.provider, t.name FROM trusted_sources t
+  JOIN providers p ON p.tenant_id = t.tenant_id AND p.slug = t.provider AND p.base_url = t.base_url
+  JOIN verbs v ON v.tenant_id = t.tenant_id AND v.provider = t.provider AND v.name = t.name AND v.schema_hash = t.schema_hash AND v.plan_hash = t.plan_hash
+ WHERE t.tenant_id = @tenant_id AND t.trust = 'own' AND t.taint::text = '[]'
+ UNION ALL
+SELECT t.provider, t.name FROM trusted_sources t
+  JOIN platform_providers p ON p.slug = t.provider AND p.base_url = t.base_url
+  JOIN platform_verbs v ON v.provider = t.provider AND v.name = t.name AND v.schema_hash = t.schema_hash AND v.plan_hash = t.plan_hash
+ WHERE t.tenant_id = @tenant_id AND t.trust = 'own' AND t.taint::text = '[]'
+   AND NOT EXISTS (SELECT FROM providers own WHERE own.tenant_id = t.tenant_id AND own.slug = t.provider);

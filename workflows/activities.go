@@ -83,9 +83,9 @@ func beginMap(ctx workflow.Context, in flow.MapRef) (flow.MapBegun, error) {
 	return persist(ctx, flow.BeginMap, in)
 }
 
-func callFromMap(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd, error) {
+func callFromMap(ctx workflow.Context, in flow.MapCall, verb string) (flow.MapCallEnd, error) {
 	opts := faultOptions()
-	opts.Summary = flow.MapCallSummary(in.Call.Verb, in.Call.Ref.Path)
+	opts.Summary = flow.MapCallSummary(verb, in.Call.Ref.Path)
 	return persistWith(ctx, flow.CallFromMap, opts, in)
 }
 

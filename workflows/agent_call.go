@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/internal/kernel/flow"
@@ -24,7 +26,7 @@ type agentCall struct {
 	// patience is how long the agent waits for an execution that the call has started, tainted what it
 	// is told of that, and people whether it waits for people.
 	patience time.Duration
-	// approval is the last one that the call has waited for; "" for none.
+	// approval is the one that people have to decide; "" for none.
 	approval        string
 	tainted, people bool
 	sources         []string
@@ -77,9 +79,10 @@ func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) 
 	pauses := time.Duration(0)
 	for err == nil && !c.at.Step.Done {
 		handOver := c.at.Step.ApprovalID != "" && !c.at.HandedOver
+		c.approval = c.at.Step.Asked(c.approval)
 		switch {
 		case handOver:
-			c.t.approval, c.approval = c.at.Step.ApprovalID, c.at.Step.ApprovalID
+			c.t.approval = c.approval
 		case c.at.HandedOver:
 			c.held = true
 			pauses = min(max(2*pauses, lookAfter), lookMost)
@@ -117,7 +120,7 @@ func (c *agentCall) isUnknown() bool { return c.at.End.Status == stepmachine.Cal
 // settle waits until people have found out what came of the call. The agent does not wait for them: it is
 // told that the outcome is unknown, and hears the end as that of a call that was approved.
 func (c *agentCall) settle(ctx workflow.Context, ref flow.MapCallRef) (err error) {
-	c.held = true
+	c.held, c.approval = true, ""
 	c.t.countActions(c.at.End) // the message says before its end what was sent
 	ref.Look = true
 	for pauses := time.Duration(0); err == nil && c.isUnknown() && !c.stopped; {
@@ -138,10 +141,32 @@ const settleMost = 24 * time.Hour
 // signals the end; a look makes up for a signal that is lost.
 const lookMost = time.Hour
 
+// awaits returns what the call waits for; "" for its provider.
+func (c *agentCall) awaits() stepmachine.Waiting {
+	switch {
+	case c.tool.Kind == "":
+		return c.at.Awaits(c.approval)
+	case c.approval != "":
+		return stepmachine.WaitsApproval
+	case c.people:
+		return stepmachine.WaitsResolve
+	default:
+		return stepmachine.WaitsMap
+	}
+}
+
+// execution returns the id of the call's run, or of what the call has started; "" where there is none yet.
+func (c *agentCall) execution() string {
+	if c.at.Run.RunID == uuid.Nil {
+		return ""
+	}
+	return flow.ExecutionID(c.at.Run.RunID)
+}
+
 // pause returns when there may be news of the call.
 func (c *agentCall) pause(ctx workflow.Context, after time.Duration) error {
 	if after > 0 {
-		summary := flow.WaitSummary(c.tool.Verb, c.approval)
+		summary := flow.WaitSummary(c.awaits(), cmp.Or(c.tool.Verb, c.execution()), c.approval)
 		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: summary}}, func() bool { return c.awake })
 		if err != nil {
 			return err

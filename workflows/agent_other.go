@@ -119,7 +119,7 @@ func (c *agentCall) driveOther(ctx workflow.Context, deadline time.Time) error {
 // note keeps how far the other execution is.
 func (c *agentCall) note(at flow.TurnOther) {
 	c.at.Run.RunID, c.at.End, c.tainted, c.sources = at.Other, at.End, at.Tainted, at.Sources
-	c.people = at.ApprovalID != "" || at.People
+	c.people, c.approval = at.ApprovalID != "" || at.People, at.ApprovalID
 	if at.ApprovalID != "" {
 		c.t.approval = at.ApprovalID
 	}

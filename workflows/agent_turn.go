@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -69,6 +70,8 @@ type agentTurn struct {
 	late  []flow.TurnLate
 	// approval is that of the last call that waits for people.
 	approval string
+	// ended is the status that the message has ended with; "" where that is not known.
+	ended stepmachine.Status
 	// nudged: the row has news. cancelled: the message is to end.
 	nudged, cancelled bool
 	// full: a new history goes on with the next step.
@@ -142,7 +145,7 @@ func (t *agentTurn) work(ctx workflow.Context, step *flow.TurnStep) (over bool, 
 		case err != nil:
 			return false, err
 		}
-		t.answers = next.Answers
+		t.answers, t.ended = next.Answers, next.Status
 		if next.Over && !next.Replied {
 			return true, t.end(ctx, *step) // a person has taken over
 		}
@@ -198,23 +201,27 @@ func (t *agentTurn) end(ctx workflow.Context, unheard flow.TurnStep) error {
 	if err := workflow.Await(ctx, func() bool { return len(t.calls) == 0 }); err != nil {
 		return err
 	}
-	_, err := endTurn(ctx, flow.TurnEnd{
+	news, err := endTurn(ctx, flow.TurnEnd{
 		Private: flow.IsPrivate(), TurnRef: t.in, Reason: flow.TurnCancelled, Actions: t.actions,
 		Answer: unheard.Answer, Ends: unheard.Ends, Late: append(unheard.Late, t.late...),
 	})
+	t.ended = news.Status
 	return err
 }
 
 // awaitPeople waits until all calls that wait for people have ended, and then until it is the
 // message's turn in its session. over: it has ended meanwhile.
 func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
-	workflow.SetCurrentDetails(ctx, flow.TurnDetails(t.waitsFor()))
 	defer workflow.SetCurrentDetails(ctx, "")
-	if err := t.listHold(ctx); err != nil {
-		return false, err
-	}
 	for len(t.calls) > 0 && !t.cancelled {
-		if err := workflow.Await(ctx, func() bool { return t.nudged || t.cancelled || len(t.calls) == 0 }); err != nil {
+		held := t.waitsFor()
+		if err := t.showHold(ctx, held); err != nil {
+			return false, err
+		}
+		news := func() bool {
+			return t.nudged || t.cancelled || len(t.calls) == 0 || !slices.Equal(held, t.waitsFor())
+		}
+		if err := workflow.Await(ctx, news); err != nil {
 			return false, err
 		}
 		if err := t.look(ctx); err != nil {
@@ -238,46 +245,67 @@ func (t *agentTurn) awaitPeople(ctx workflow.Context) (over bool, err error) {
 	if err == nil && (news.Cancel || t.cancelled) {
 		return true, t.end(ctx, flow.TurnStep{})
 	}
-	if err == nil && !news.Over {
-		err = t.list(ctx, stepmachine.StatusRunning)
+	if t.ended = news.Status; err == nil && !news.Over {
+		err = t.listRunning(ctx)
 	}
 	return news.Over, err
 }
 
-// waitsFor returns the calls that wait for people, and by which approval.
+// waitsFor returns the calls that wait for people: to decide, or to find out what came of them.
 func (t *agentTurn) waitsFor() (held []flow.HeldCall) {
 	for _, c := range t.calls {
-		if c.approval != "" {
-			held = append(held, flow.HeldCall{Verb: c.tool.Verb, ApprovalID: c.approval})
+		if awaits := c.awaits(); awaits == stepmachine.WaitsApproval || awaits == stepmachine.WaitsResolve {
+			held = append(held, flow.HeldCall{Verb: c.tool.Verb, ApprovalID: c.approval, Execution: c.execution()})
 		}
 	}
 	return held
 }
 
-// listHold has Temporal's list show that the message waits for people, and for which verb.
-func (t *agentTurn) listHold(ctx workflow.Context) error {
-	held := t.waitsFor()
-	if !t.shows || len(held) == 0 {
+// showHold has operators read what the message waits for, and find it in Temporal's list by that.
+func (t *agentTurn) showHold(ctx workflow.Context, held []flow.HeldCall) error {
+	if len(held) == 0 { // nobody has to do anything
+		workflow.SetCurrentDetails(ctx, "")
+		return t.listRunning(ctx)
+	}
+	workflow.SetCurrentDetails(ctx, flow.TurnDetails(held))
+	if !t.shows {
 		return nil
 	}
-	verb := temporal.NewSearchAttributeKeyKeyword(string(flow.AttributeVerb)).ValueSet(held[0].Verb)
-	return workflow.UpsertTypedSearchAttributes(ctx, stateKey().ValueSet(string(flow.StatePending)), verb)
+	listed, named := workflow.GetTypedSearchAttributes(ctx), temporal.NewSearchAttributeKeyKeyword(string(flow.AttributeVerb))
+	state, _ := listed.GetKeyword(stateKey())
+	was, _ := listed.GetKeyword(named)
+	verb := held[0].Verb
+	switch {
+	case state == string(flow.StatePending) && was == verb:
+		return nil
+	case verb == was:
+		return listState(ctx, string(flow.StatePending))
+	case verb == "": // an execution that the message has started waits
+		return workflow.UpsertTypedSearchAttributes(ctx, stateKey().ValueSet(string(flow.StatePending)), named.ValueUnset())
+	default:
+		return workflow.UpsertTypedSearchAttributes(ctx, stateKey().ValueSet(string(flow.StatePending)), named.ValueSet(verb))
+	}
 }
 
-// list has the list show the state of a message that has waited for people.
-func (t *agentTurn) list(ctx workflow.Context, state stepmachine.Status) error {
-	if _, listed := workflow.GetTypedSearchAttributes(ctx).GetKeyword(stateKey()); !t.shows || !listed {
+// listRunning has the list show that the message no longer waits for people, where it showed that.
+func (t *agentTurn) listRunning(ctx workflow.Context) error {
+	was, listed := workflow.GetTypedSearchAttributes(ctx).GetKeyword(stateKey())
+	if !t.shows || !listed || was == string(stepmachine.StatusRunning) {
 		return nil
 	}
-	return listState(ctx, string(state))
+	return listState(ctx, string(stepmachine.StatusRunning))
 }
 
-// listEnd is list for the end.
+// listEnd has the list show how the message ended.
 func (t *agentTurn) listEnd(ctx workflow.Context) error {
+	end := stepmachine.StatusCompleted
 	if t.cancelled {
-		return t.list(ctx, stepmachine.StatusCancelled)
+		end = stepmachine.StatusCancelled
 	}
-	return t.list(ctx, stepmachine.StatusCompleted)
+	if !t.shows {
+		return nil
+	}
+	return listEnd(ctx, cmp.Or(t.ended, end))
 }
 
 // call makes the calls that an answer asks for: those that change nothing at once, those that write

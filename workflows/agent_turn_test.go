@@ -35,6 +35,10 @@ type turnWorld struct {
 	// calls and goesOn return how far the call is, and looks is called at each look.
 	calls, goesOn func() flow.MapCallEnd
 	looks         func()
+	// kind is that of an execution that the call starts, others how far that is. end is how the message ends.
+	kind   flow.Kind
+	others func() flow.TurnOther
+	end    stepmachine.Status
 }
 
 func newTurnWorld(within time.Duration) *turnWorld {
@@ -48,6 +52,8 @@ func newTurnWorld(within time.Duration) *turnWorld {
 	w.env.RegisterActivityWithOptions(w.stop, activity.RegisterOptions{Name: string(flow.StopCallOfMap)})
 	w.env.RegisterActivityWithOptions(w.look, activity.RegisterOptions{Name: string(flow.LookAtTurn)})
 	w.env.RegisterActivityWithOptions(w.look, activity.RegisterOptions{Name: string(flow.ResumeTurn)})
+	w.env.RegisterActivityWithOptions(func(context.Context, flow.TurnCall) (flow.TurnOther, error) { return w.others(), nil }, activity.RegisterOptions{Name: string(flow.StartFromTurn)})
+	w.env.RegisterActivityWithOptions(func(context.Context, flow.TurnOtherRef) (flow.TurnOther, error) { return w.others(), nil }, activity.RegisterOptions{Name: string(flow.LookFromTurn)})
 	w.began = w.env.Now()
 	return w
 }
@@ -55,9 +61,17 @@ func newTurnWorld(within time.Duration) *turnWorld {
 func (w *turnWorld) answer(_ context.Context, in flow.TurnStep) (flow.TurnNext, error) {
 	w.answered = append(w.answered, in)
 	if in.Answer > 0 {
-		return flow.TurnNext{Replied: true, Over: in.Open == 0, Answers: in.Answer + 1}, nil
+		next := flow.TurnNext{Replied: true, Over: in.Open == 0, Answers: in.Answer + 1}
+		if next.Over {
+			next.Status = w.end
+		}
+		return next, nil
 	}
-	return flow.TurnNext{Answers: 1, Parallel: 1, Deadline: w.began.Add(w.within), Calls: []flow.TurnTool{{Verb: "shop:get_order"}}}, nil
+	tool := flow.TurnTool{Verb: "shop:get_order"}
+	if w.kind != "" {
+		tool = flow.TurnTool{Kind: w.kind}
+	}
+	return flow.TurnNext{Answers: 1, Parallel: 1, Deadline: w.began.Add(w.within), Calls: []flow.TurnTool{tool}}, nil
 }
 
 // unfinished is a call that is tried again and again.

@@ -32,6 +32,8 @@ func ApplyChanges(ctx workflow.Context, in flow.ApplyRef) (flow.ApplyResult, err
 // applying is the apply while its workflow is in memory.
 type applying struct {
 	in flow.ApplyRef
+	// approval is the one that people have to decide about the change under way; "" for none.
+	approval string
 	// awake: there may be news of the call under way.
 	awake bool
 }
@@ -55,6 +57,7 @@ func (a *applying) applyNext(ctx workflow.Context) (over bool, err error) {
 	at, err := persistWith(ctx, flow.BeginChange, applyOptions(), a.in)
 	for err == nil && !at.Over && !at.Step.Done {
 		waits := at.Step.ApprovalID != ""
+		a.approval = at.Step.Asked(a.approval)
 		if !waits || at.HandedOver {
 			if err = a.pause(ctx, at); err != nil {
 				break
@@ -73,7 +76,8 @@ func (a *applying) pause(ctx workflow.Context, at flow.ApplyStep) error {
 		after = lookAfter
 	}
 	if after > 0 {
-		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.CallSummary}}, func() bool { return a.awake })
+		summary := flow.WaitSummary(flow.MapCallEnd{Step: at.Step}.Awaits(a.approval), at.Verb, a.approval)
+		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: summary}}, func() bool { return a.awake })
 		if err != nil {
 			return err
 		}

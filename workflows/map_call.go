@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"cmp"
 	"strconv"
 	"time"
 
@@ -18,7 +17,8 @@ type mapCall struct {
 	m   *mapRun
 	key string
 	ref stepmachine.Ref
-	// verb is what the step calls, approval the last one that the call has waited for; "" for none.
+	// verb is what is called, "" where that is not known; approval is the one that people have to decide, ""
+	// for none.
 	verb, approval string
 	// seq is the number of the kept call that this is, 0 for a step. undoes says which step it undoes.
 	seq    int
@@ -86,7 +86,7 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 	var at flow.MapCallEnd
 	err := c.m.inTurn(ctx, func() (err error) {
 		in.Patience = c.m.patience(ctx)
-		at, err = callFromMap(ctx, in)
+		at, err = callFromMap(ctx, in, c.verb)
 		return err
 	})
 	if at.Unwritten {
@@ -100,6 +100,7 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 	c.undoes = at.Undoes
 	waits, off := false, false
 	for err == nil && !at.Step.Done {
+		c.approval = at.Step.Asked(c.approval)
 		if at.Step.SwitchedOff != off && !waits {
 			off = at.Step.SwitchedOff
 			c.switched(ctx, off)
@@ -110,7 +111,7 @@ func (c *mapCall) drive(ctx workflow.Context, in flow.MapCall) (flow.MapCallEnd,
 			c.tellWait(stepmachine.WaitsApproval)
 		}
 		if !waits || at.HandedOver {
-			if err = c.pause(ctx, at.Step, at.HandedOver); err != nil {
+			if err = c.pause(ctx, at, at.HandedOver); err != nil {
 				break
 			}
 		}
@@ -169,8 +170,8 @@ const lookAfter = time.Minute
 // pause returns when there may be news of the call. Where the history is the last one, all calls that wait
 // for long are looked at once an hour together, but each at half of the time that it has left. The end of a
 // run ends the pause, by a signal. That a kill switch was lifted is only seen by looking.
-func (c *mapCall) pause(ctx workflow.Context, step flow.Step, handedOver bool) error {
-	c.approval = cmp.Or(step.ApprovalID, c.approval)
+func (c *mapCall) pause(ctx workflow.Context, at flow.MapCallEnd, handedOver bool) error {
+	step := at.Step
 	after := step.After
 	if handedOver {
 		after = lookAfter
@@ -184,7 +185,8 @@ func (c *mapCall) pause(ctx workflow.Context, step flow.Step, handedOver bool) e
 		after = max(after, rarely)
 	}
 	if after > 0 {
-		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.WaitSummary(c.verb, c.approval)}}, func() bool { return c.awake })
+		summary := flow.WaitSummary(at.Awaits(c.approval), c.verb, c.approval)
+		_, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: summary}}, func() bool { return c.awake })
 		if err != nil {
 			return err
 		}
@@ -197,7 +199,7 @@ func (c *mapCall) pause(ctx workflow.Context, step flow.Step, handedOver bool) e
 func (c *mapCall) settle(ctx workflow.Context, at flow.MapCallEnd) (flow.MapCallEnd, error) {
 	var err error
 	for err == nil && at.End.Status == stepmachine.CallUnknown {
-		if err = c.pause(ctx, at.Step, true); err == nil {
+		if err = c.pause(ctx, at, true); err == nil {
 			c.m.busy++
 			at, err = goOnWithCall(ctx, flow.MapCallRef{MapRef: c.m.in.MapRef, Run: at.Run, Ref: c.ref, Look: true})
 			c.m.busy--

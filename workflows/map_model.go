@@ -74,7 +74,7 @@ func (s *mapModel) drive(ctx workflow.Context, writes flow.MapWrites) error {
 			s.m.keep(s.key, s.start)
 			continue
 		}
-		if in.Ends, done, err = s.call(ctx, in.Turn, turn.Calls); err != nil || done {
+		if in.Ends, done, err = s.call(ctx, in.Turn, turn); err != nil || done {
 			return err
 		}
 	}
@@ -206,8 +206,11 @@ func (s *mapModel) ended(status stepmachine.CallStatus, failed *stepmachine.Erro
 
 // call makes the calls that an answer asks for, one after the other. Each is a governed run. done:
 // the step has ended.
-func (s *mapModel) call(ctx workflow.Context, turn int, numbers []int) (ends []flow.MapToolEnd, done bool, err error) {
-	for _, number := range numbers {
+func (s *mapModel) call(ctx workflow.Context, turn int, asks flow.MapModelTurn) (ends []flow.MapToolEnd, done bool, err error) {
+	for i, number := range asks.Calls {
+		if s.verb = ""; i < len(asks.Verbs) {
+			s.verb = asks.Verbs[i]
+		}
 		switch {
 		case s.stopped:
 			s.ended(stepmachine.CallCancelled, nil)
@@ -264,7 +267,7 @@ func (s *mapModel) resolved(ctx workflow.Context, at flow.MapCallEnd) (flow.MapC
 	sent := at.End.Sent // false where it waits for an equal call, which counts where it was made
 	var err error
 	for err == nil && at.End.Status == stepmachine.CallUnknown && !s.stopped {
-		if err = s.pause(ctx, at.Step, true); err == nil {
+		if err = s.pause(ctx, at, true); err == nil {
 			s.m.busy++
 			at, err = goOnWithCall(ctx, flow.MapCallRef{MapRef: s.m.in.MapRef, Run: at.Run, Ref: s.ref, Look: true})
 			s.m.busy--

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -55,7 +56,8 @@ func (o *mapOfMap) drive(ctx workflow.Context, in flow.MapStart) (stepmachine.Ca
 	for after := lookAfter; err == nil && !at.Done; {
 		o.tellWaits(at.Waits)
 		var told bool
-		if told, err = o.pauseFor(ctx, after); err != nil {
+		summary := flow.WaitSummary(cmp.Or(at.Waits, stepmachine.WaitsMap), flow.ExecutionID(at.Child), "")
+		if told, err = o.pauseFor(ctx, after, summary); err != nil {
 			break
 		}
 		if told {
@@ -98,8 +100,8 @@ func (o *mapOfMap) tellWaits(waits stepmachine.Waiting) {
 
 // pauseFor returns when there may be news, after the time at most. told is false where only the time
 // has passed.
-func (c *mapCall) pauseFor(ctx workflow.Context, after time.Duration) (told bool, err error) {
-	told, err = workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: flow.CallSummary}}, func() bool { return c.awake })
+func (c *mapCall) pauseFor(ctx workflow.Context, after time.Duration, summary string) (told bool, err error) {
+	told, err = workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: after, TimerOptions: workflow.TimerOptions{Summary: summary}}, func() bool { return c.awake })
 	c.awake = false
 	return told, err
 }

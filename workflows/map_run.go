@@ -359,17 +359,12 @@ func (m *mapRun) titleOf(path string) string {
 	return ""
 }
 
-// listEnd has Temporal's list say how the execution ended, where it said something else, or where
-// people look for it. One that completed without a wait is listed without a state, as it began.
+// listEnd has Temporal's list say how the execution ended.
 func (m *mapRun) listEnd(ctx workflow.Context, end stepmachine.Status) error {
 	if !m.in.ShowsState || !m.in.ShowsEnd {
 		return nil
 	}
-	was, listed := workflow.GetTypedSearchAttributes(ctx).GetKeyword(stateKey())
-	if listed && was == string(end) || !listed && end == stepmachine.StatusCompleted {
-		return nil
-	}
-	return listState(ctx, string(end))
+	return listEnd(ctx, end)
 }
 
 // shows returns what the machine shows of its state.

@@ -2,17 +2,20 @@ package workflows_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
 	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/workflows"
 )
 
@@ -133,6 +136,89 @@ func TestMapIsListedByWhatItWaitsForAndHowItEnded(t *testing.T) {
 			c.input.MapRef = flow.MapRef{ID: uuid.Must(uuid.NewV7())}
 			require.Nil(t, w.history(c.input, func(env *testsuite.TestWorkflowEnvironment) { states = shown(env) }))
 			require.Equal(t, c.want, *states)
+		})
+	}
+}
+
+// A message is found by what it waits for where people have to do something: decide about its call or about
+// that of a Map that it has started, or find out what came of a call. Then it is listed by how it ended.
+func TestMessageIsListedByWhatItWaitsForAndHowItEnded(t *testing.T) {
+	t.Parallel()
+	run := func(w *turnWorld) flow.MapCallEnd {
+		return flow.MapCallEnd{Run: w.run, Step: flow.Step{ApprovalID: "appr_1"}}
+	}
+	executed := func(w *turnWorld) flow.MapCallEnd {
+		return flow.MapCallEnd{Run: w.run, Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallExecuted}, HandedOver: true}
+	}
+	unknown := func(w *turnWorld) flow.MapCallEnd {
+		return flow.MapCallEnd{Run: w.run, Step: flow.Step{Done: true}, End: stepmachine.CallEnd{Status: stepmachine.CallUnknown, Sent: true}}
+	}
+	asks := func(*turnWorld) flow.TurnOther {
+		return flow.TurnOther{Other: uuid.UUID{1}, Rests: true, ApprovalID: "appr_2"}
+	}
+	for name, c := range map[string]struct {
+		call  func(w *turnWorld) flow.MapCallEnd
+		other func(w *turnWorld) flow.TurnOther
+		end   stepmachine.Status
+		// verbs are those that are listed beside the states, details is a part of what operators read.
+		states, verbs []string
+		details       string
+	}{
+		"a held call":        {run, nil, "completed", []string{"pending_approval", "running", "completed"}, []string{"shop:get_order", "", ""}, "`shop:get_order`: decide it at /v1/approvals/appr_1"},
+		"an unknown outcome": {unknown, nil, "failed", []string{"pending_approval", "running", "failed"}, []string{"shop:get_order", "", ""}, "`shop:get_order`: find out what came of the call, and say so at /v1/executions/exec_"},
+		"a Map that waits":   {nil, asks, "escalated", []string{"pending_approval", "running", "escalated"}, []string{"", "", ""}, "exec_01000000-0000-0000-0000-000000000000, which it has started: decide it at /v1/approvals/appr_2"},
+		"a call at once":     {executed, nil, "completed", nil, nil, ""},
+		"a failure at once":  {executed, nil, "failed", []string{"failed"}, []string{""}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newTurnWorld(time.Hour)
+			if w.end = c.end; c.other != nil {
+				w.kind = flow.KindMap
+			} else {
+				w.calls = func() flow.MapCallEnd { return c.call(w) }
+			}
+			var decided atomic.Bool
+			w.goesOn = func() flow.MapCallEnd {
+				if decided.Load() {
+					return executed(w)
+				}
+				at := c.call(w)
+				if at.HandedOver = true; !at.Step.Done {
+					at.Step = flow.Step{State: flow.StatePending} // a look shows no approval
+				}
+				return at
+			}
+			w.others = func() flow.TurnOther {
+				if decided.Load() {
+					return flow.TurnOther{Other: uuid.UUID{1}, Done: true, End: stepmachine.CallEnd{Status: stepmachine.CallExecuted}}
+				}
+				return c.other(w)
+			}
+			var states, verbs []string
+			w.env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
+				set, _ := args.Get(0).(temporal.SearchAttributes)
+				state, _ := set.GetKeyword(temporal.NewSearchAttributeKeyKeyword("AgentRuntimeState"))
+				verb, _ := set.GetKeyword(temporal.NewSearchAttributeKeyKeyword("AgentRuntimeVerb"))
+				states, verbs = append(states, state), append(verbs, verb)
+			}).Return(nil).Maybe()
+			var read string
+			w.env.RegisterDelayedCallback(func() {
+				value, err := w.env.QueryWorkflow("__temporal_workflow_metadata")
+				require.NoError(t, err)
+				var metadata sdkpb.WorkflowMetadata
+				require.NoError(t, value.Get(&metadata))
+				read = metadata.CurrentDetails
+				decided.Store(true)
+				w.env.SignalWorkflow(flow.SignalRecheck, nil)
+				w.env.SignalWorkflow(flow.SignalRunEnded, w.run)
+				w.env.SignalWorkflow(flow.SignalMapEnded, uuid.UUID{1})
+			}, 2*time.Hour)
+			w.env.ExecuteWorkflow(workflows.AgentTurn, flow.TurnInput{TurnRef: w.ref, ShowsState: true, ShowsHold: true})
+			require.NoError(t, w.env.GetWorkflowError())
+			require.Equal(t, c.states, states)
+			require.Equal(t, c.verbs, verbs)
+			require.Contains(t, read, c.details)
 		})
 	}
 }

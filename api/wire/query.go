@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -112,7 +111,7 @@ func (c *Call) QueryBool(name string) (*bool, error) {
 	}
 	yes := strings.EqualFold(raw, "true")
 	if !yes && !strings.EqualFold(raw, "false") {
-		return nil, fault.Invalid("query."+name, "enum", name+" is true or false.")
+		return nil, fault.Invalid("query."+name, "enum", near.Enum(name, raw, "true", "false"))
 	}
 	return &yes, nil
 }
@@ -169,6 +168,6 @@ func QueryOneOf[T ~string](v *Validation, c *Call, name string, known ...T) T {
 		}
 		names[i] = string(k)
 	}
-	v.Add("query."+name, "enum", fmt.Sprintf("%s is %s.", name, strings.Join(names, ", "))+near.Sentence(raw, names))
+	v.Add("query."+name, "enum", near.Enum(name, raw, names...))
 	return ""
 }

@@ -228,7 +228,7 @@ const grantDays = 90
 // self_approval.
 func (c *client) makeMap(ctx context.Context, t *tenant) error {
 	if t.MapID != "" {
-		return nil
+		return c.closeOpenGrants(ctx, t.MapID)
 	}
 	verb := shopProvider + ":create_refund"
 	var made struct {
@@ -237,23 +237,61 @@ func (c *client) makeMap(ctx context.Context, t *tenant) error {
 	if err := c.post(ctx, "/v1/maps?publish=true", json.RawMessage(sandbox.RefundMap()), &made); err != nil {
 		return err
 	}
-	large := []any{map[string]any{"field": "args.amount", "operator": "greater", "value": askedAbove}}
 	err := c.post(ctx, "/v1/policies", map[string]any{
 		"name": "Large refunds are approved", "verbMatchers": []any{map[string]any{"type": "verb", "value": verb}},
-		"conditions": large, "action": map[string]any{"type": "require_approval"}, "approval": map[string]any{"self_approval": true},
+		"conditions": largeRefunds(), "action": map[string]any{"type": "require_approval"}, "approval": map[string]any{"self_approval": true},
 	}, nil)
 	if err != nil {
 		return err
 	}
-	err = c.post(ctx, "/v1/grants", map[string]any{
-		"verb": verb, "map_id": made.ID, "conditions": large, "max_uses": 1000, "expires_at": time.Now().AddDate(0, 0, grantDays).Add(-time.Hour).UTC().Format(time.RFC3339),
-		"reason": "The demo Map asks a person before it refunds.",
-	}, nil)
-	if err != nil {
+	if err := c.grantRefunds(ctx, made.ID); err != nil {
 		return err
 	}
 	t.MapID = made.ID
 	return nil
+}
+
+// largeRefunds are the conditions of those that people approve.
+func largeRefunds() []any {
+	return []any{map[string]any{"field": "args.amount", "operator": "greater", "value": askedAbove}}
+}
+
+// demoGrant is the reason of the demo's grant. A later start finds the grant by it.
+const demoGrant = "The demo Map asks a person before it refunds."
+
+// grantRefunds approves large refunds of the Map in advance.
+func (c *client) grantRefunds(ctx context.Context, mapID string) error {
+	return c.post(ctx, "/v1/grants", map[string]any{
+		"verb": shopProvider + ":create_refund", "map_id": mapID, "conditions": largeRefunds(), "max_uses": 1000,
+		"expires_at": time.Now().AddDate(0, 0, grantDays).Add(-time.Hour).UTC().Format(time.RFC3339), "reason": demoGrant,
+	}, nil)
+}
+
+// closeOpenGrants puts the grant of the Map in the place of grants of the demo that name no Map: an earlier
+// release gave one, and now it would let refunds by a key through, and none of the Map.
+func (c *client) closeOpenGrants(ctx context.Context, mapID string) error {
+	var grants []struct {
+		ID     string  `json:"id"`
+		MapID  *string `json:"map_id"`
+		Reason string  `json:"reason"`
+	}
+	if err := c.send(ctx, http.MethodGet, "/v1/grants?usable=true&limit=100&verb="+shopProvider+":create_refund", nil, &grants); err != nil {
+		return err
+	}
+	open := false
+	for _, g := range grants {
+		if g.MapID != nil || g.Reason != demoGrant {
+			continue
+		}
+		if err := c.send(ctx, http.MethodDelete, "/v1/grants/"+g.ID, nil, nil); err != nil {
+			return err
+		}
+		open = true
+	}
+	if !open {
+		return nil
+	}
+	return c.grantRefunds(ctx, mapID)
 }
 
 // makeAgents makes the demo agents unless they are there, and before the first a policy by which people
@@ -328,15 +366,20 @@ func (c *client) post(ctx context.Context, path string, body, out any) error {
 }
 
 func (c *client) send(ctx context.Context, method, path string, body, out any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}

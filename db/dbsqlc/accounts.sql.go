@@ -721,21 +721,21 @@ WITH made AS (
     SELECT made.tenant_id, $7, $6::timestamptz FROM made
 ), told AS (
     INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr)
-    SELECT $8, made.tenant_id, 'user', made.id::text, 'tenant.created', 'tenant', made.tenant_id::text, $9, $10
+    SELECT $8, made.tenant_id, $9::text, $10::text, 'tenant.created', 'tenant', made.tenant_id::text, $11, $12
     FROM made
 ), judged AS (
     INSERT INTO policy_sets (tenant_id, version) SELECT made.tenant_id, 1 FROM made
 ), guarded AS (
     INSERT INTO policies (id, tenant_id, version, name, description, enabled, mode, priority, action, document, instructions, created_by, created_at, updated_by, updated_at)
-    SELECT $11::uuid, made.tenant_id, 1, first.name, first.description, true, 'enforce', 0, first.action, $12::json, 0, 'system', $6::timestamptz, 'system', $6::timestamptz
-      FROM made CROSS JOIN json_to_record($12::json) AS first (name text, description text, action text)
+    SELECT $13::uuid, made.tenant_id, 1, first.name, first.description, true, 'enforce', 0, first.action, $14::json, 0, 'system', $6::timestamptz, 'system', $6::timestamptz
+      FROM made CROSS JOIN json_to_record($14::json) AS first (name text, description text, action text)
 ), kept AS (
     INSERT INTO policy_versions (tenant_id, policy_id, version, change, policy, changed_by, changed_at)
-    SELECT made.tenant_id, $11::uuid, 1, 'created', $12::json, 'system', $6::timestamptz FROM made
+    SELECT made.tenant_id, $13::uuid, 1, 'created', $14::json, 'system', $6::timestamptz FROM made
 ), told_policy AS (
     INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, subject_type, subject_id, request_id, source_addr, details)
-    SELECT $13, made.tenant_id, 'system', '', 'policy.created', 'policy', CAST($11::uuid AS text), $9, $10,
-           json_build_object('name', CAST($12::json AS json) ->> 'name', 'version', 1)
+    SELECT $15, made.tenant_id, 'system', '', 'policy.created', 'policy', CAST($13::uuid AS text), $11, $12,
+           json_build_object('name', CAST($14::json AS json) ->> 'name', 'version', 1)
     FROM made
 )
 SELECT (SELECT count(*) FROM made) > 0 AS created, pg_logical_emit_message(true, 'signup', '')::text AS logged
@@ -750,6 +750,8 @@ type SignUpParams struct {
 	Now            time.Time
 	TenantName     string
 	RecordID       uuid.UUID
+	ActorType      string
+	ActorID        string
 	RequestID      string
 	SourceAddr     string
 	PolicyID       uuid.UUID
@@ -778,6 +780,8 @@ func (q *Queries) SignUp(ctx context.Context, db DBTX, arg SignUpParams) (SignUp
 		arg.Now,
 		arg.TenantName,
 		arg.RecordID,
+		arg.ActorType,
+		arg.ActorID,
 		arg.RequestID,
 		arg.SourceAddr,
 		arg.PolicyID,

@@ -265,7 +265,9 @@ func (q *Queries) ForgetMapChangeSets(ctx context.Context, db DBTX, arg ForgetMa
 }
 
 const GetMapChange = `-- name: GetMapChange :one
-SELECT id, execution, path, verb, depends_on, status, run FROM map_changes WHERE tenant_id = $1 AND dry_run = $2 AND id = $3
+SELECT id, execution, path, verb, depends_on, status, run,
+       coalesce((SELECT s.workflow_id FROM map_change_sets s WHERE s.tenant_id = $1 AND s.execution = $2), '')::text AS workflow_id
+  FROM map_changes WHERE tenant_id = $1 AND dry_run = $2 AND id = $3
 `
 
 type GetMapChangeParams struct {
@@ -275,13 +277,14 @@ type GetMapChangeParams struct {
 }
 
 type GetMapChangeRow struct {
-	ID        string
-	Execution uuid.UUID
-	Path      []string
-	Verb      string
-	DependsOn []string
-	Status    string
-	Run       *uuid.UUID
+	ID         string
+	Execution  uuid.UUID
+	Path       []string
+	Verb       string
+	DependsOn  []string
+	Status     string
+	Run        *uuid.UUID
+	WorkflowID string
 }
 
 func (q *Queries) GetMapChange(ctx context.Context, db DBTX, arg GetMapChangeParams) (GetMapChangeRow, error) {
@@ -295,6 +298,7 @@ func (q *Queries) GetMapChange(ctx context.Context, db DBTX, arg GetMapChangePar
 		&i.DependsOn,
 		&i.Status,
 		&i.Run,
+		&i.WorkflowID,
 	)
 	return i, err
 }
@@ -566,7 +570,9 @@ func (q *Queries) MapChangesToDecide(ctx context.Context, db DBTX, arg MapChange
 }
 
 const NextMapChange = `-- name: NextMapChange :many
-SELECT id, execution, path, verb, depends_on, status, run FROM map_changes
+SELECT id, execution, path, verb, depends_on, status, run,
+       coalesce((SELECT s.workflow_id FROM map_change_sets s WHERE s.tenant_id = $1 AND s.execution = $2), '')::text AS workflow_id
+  FROM map_changes
  WHERE tenant_id = $1 AND dry_run = $2 AND status IN ('approved', 'applying')
  ORDER BY place, id LIMIT 1
 `
@@ -577,13 +583,14 @@ type NextMapChangeParams struct {
 }
 
 type NextMapChangeRow struct {
-	ID        string
-	Execution uuid.UUID
-	Path      []string
-	Verb      string
-	DependsOn []string
-	Status    string
-	Run       *uuid.UUID
+	ID         string
+	Execution  uuid.UUID
+	Path       []string
+	Verb       string
+	DependsOn  []string
+	Status     string
+	Run        *uuid.UUID
+	WorkflowID string
 }
 
 // The change that is applied next, or is being applied.
@@ -604,6 +611,7 @@ func (q *Queries) NextMapChange(ctx context.Context, db DBTX, arg NextMapChangeP
 			&i.DependsOn,
 			&i.Status,
 			&i.Run,
+			&i.WorkflowID,
 		); err != nil {
 			return nil, err
 		}

@@ -977,6 +977,7 @@ type Run struct {
 	Trusted         bool
 	ResultNote      *string
 	Driver          string
+	OfMap           *string
 	SentFingerprint []byte
 }
 

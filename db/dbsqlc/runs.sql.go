@@ -154,7 +154,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        lookups = NULL, updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type CloseHeldRunParams struct {
@@ -254,6 +254,7 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -526,7 +527,7 @@ UPDATE runs SET state = $1, lookups = NULL, trusted = $2, result = $3, result_no
  WHERE tenant_id = $18 AND id = $19 AND attempt = $20 AND state = ANY ($21::text[])
    AND (sends = $22 OR state = 'claimed' OR $1 = 'executed')
    AND (state <> 'sending' OR $23::float8 = 0 OR updated_at <= now() - make_interval(secs => $23::float8))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type FinishRunParams struct {
@@ -662,6 +663,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -675,7 +677,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -757,6 +759,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.Trusted,
 		&i.ResultNote,
 		&i.Driver,
+		&i.OfMap,
 		&i.SentFingerprint,
 	)
 	return i, err
@@ -766,7 +769,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, driver = 'run', updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type HandOverRunParams struct {
@@ -864,6 +867,7 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -882,7 +886,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, retry_after_ms = 0, ap
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type HoldRunParams struct {
@@ -995,6 +999,7 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -1071,7 +1076,7 @@ func (q *Queries) LeaveRuns(ctx context.Context, db DBTX, arg LeaveRunsParams) e
 const LeftRuns = `-- name: LeftRuns :many
 SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased
   FROM (SELECT q.run_id FROM runs_left q WHERE q.tenant_id = $1 AND q.look_at <= $2::timestamptz ORDER BY q.look_at LIMIT $3) l
- CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
 `
 
 type LeftRunsParams struct {
@@ -1109,7 +1114,7 @@ func (q *Queries) LeftRuns(ctx context.Context, db DBTX, arg LeftRunsParams) ([]
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type LetThroughParams struct {
@@ -1205,6 +1210,7 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -1233,21 +1239,24 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
    AND ($6::text IS NULL OR listed.provider = $6)
    AND ($7::text IS NULL OR listed.verb = $7)
    AND ($8::text IS NULL OR listed.session_id = $8)
-   AND ($9::timestamptz IS NULL OR listed.created_at >= $9)
-   AND ($10::timestamptz IS NULL OR listed.created_at < $10)
-   AND ($11::boolean IS NULL OR listed.dry_run = $11)
-   AND ($12::text IS NULL OR listed.named_customer = $12)
-   AND ($13::text IS NULL OR listed.decision = $13)
-   AND ($14::text IS NULL OR listed.risk_level = $14)
-   AND ($15::text IS NULL OR listed.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $15))
-   AND ($16::uuid IS NULL OR listed.grant_id = $16)
-   AND ($17::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $17 AND m.run_id = listed.id LIMIT 1))
-   AND ($18::uuid[] IS NULL OR listed.id = ANY ($18::uuid[]))
-   AND ($16::uuid IS NULL OR listed.id = ANY (ARRAY(
+   AND ($9::uuid IS NULL OR listed.agent_id = $9)
+   AND ($10::text IS NULL OR listed.parent_id = $10)
+   AND ($11::text IS NULL OR listed.of_map = $11::text)
+   AND ($12::timestamptz IS NULL OR listed.created_at >= $12)
+   AND ($13::timestamptz IS NULL OR listed.created_at < $13)
+   AND ($14::boolean IS NULL OR listed.dry_run = $14)
+   AND ($15::text IS NULL OR listed.named_customer = $15)
+   AND ($16::text IS NULL OR listed.decision = $16)
+   AND ($17::text IS NULL OR listed.risk_level = $17)
+   AND ($18::text IS NULL OR listed.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $18))
+   AND ($19::uuid IS NULL OR listed.grant_id = $19)
+   AND ($20::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $20 AND m.run_id = listed.id LIMIT 1))
+   AND ($21::uuid[] IS NULL OR listed.id = ANY ($21::uuid[]))
+   AND ($19::uuid IS NULL OR listed.id = ANY (ARRAY(
         SELECT k.run_id FROM audit_records u JOIN run_keys k ON k.tenant_id = u.tenant_id AND k.key = u.execution_id
-         WHERE u.tenant_id = $1 AND u.subject_id = $16::uuid::text AND u.action = 'grant.used')))
-   AND ($19::text[] IS NULL OR listed.id = ANY (ARRAY(
-        SELECT x.id FROM unnest($19::text[]) AS wanted (state) CROSS JOIN LATERAL (
+         WHERE u.tenant_id = $1 AND u.subject_id = $19::uuid::text AND u.action = 'grant.used')))
+   AND ($22::text[] IS NULL OR listed.id = ANY (ARRAY(
+        SELECT x.id FROM unnest($22::text[]) AS wanted (state) CROSS JOIN LATERAL (
             SELECT r.id FROM runs r
              WHERE r.tenant_id = $1 AND r.listed_state = wanted.state
                AND ($2::uuid IS NULL OR r.id < $2)
@@ -1257,20 +1266,23 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
                AND ($6::text IS NULL OR r.provider = $6)
                AND ($7::text IS NULL OR r.verb = $7)
                AND ($8::text IS NULL OR r.session_id = $8)
-               AND ($9::timestamptz IS NULL OR r.created_at >= $9)
-               AND ($10::timestamptz IS NULL OR r.created_at < $10)
-               AND ($11::boolean IS NULL OR r.dry_run = $11)
-               AND ($12::text IS NULL OR r.named_customer = $12)
-               AND ($13::text IS NULL OR r.decision = $13)
-               AND ($14::text IS NULL OR r.risk_level = $14)
-               AND ($15::text IS NULL OR r.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $15))
-               AND ($16::uuid IS NULL OR r.grant_id = $16)
-               AND ($17::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $17 AND m.run_id = r.id LIMIT 1))
+               AND ($9::uuid IS NULL OR r.agent_id = $9)
+               AND ($10::text IS NULL OR r.parent_id = $10)
+               AND ($11::text IS NULL OR r.of_map = $11::text)
+               AND ($12::timestamptz IS NULL OR r.created_at >= $12)
+               AND ($13::timestamptz IS NULL OR r.created_at < $13)
+               AND ($14::boolean IS NULL OR r.dry_run = $14)
+               AND ($15::text IS NULL OR r.named_customer = $15)
+               AND ($16::text IS NULL OR r.decision = $16)
+               AND ($17::text IS NULL OR r.risk_level = $17)
+               AND ($18::text IS NULL OR r.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $18))
+               AND ($19::uuid IS NULL OR r.grant_id = $19)
+               AND ($20::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $20 AND m.run_id = r.id LIMIT 1))
              ORDER BY r.id DESC
-             LIMIT $20) x
+             LIMIT $23) x
         UNION ALL
         (SELECT r.id FROM runs r
-          WHERE r.tenant_id = $1 AND r.listed_state IS NULL AND r.state = ANY ($19::text[])
+          WHERE r.tenant_id = $1 AND r.listed_state IS NULL AND r.state = ANY ($22::text[])
             AND ($2::uuid IS NULL OR r.id < $2)
             AND ($4::uuid IS NULL OR r.id >= $4)
             AND ($5::uuid IS NULL OR r.id < $5)
@@ -1278,19 +1290,22 @@ SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, f
             AND ($6::text IS NULL OR r.provider = $6)
             AND ($7::text IS NULL OR r.verb = $7)
             AND ($8::text IS NULL OR r.session_id = $8)
-            AND ($9::timestamptz IS NULL OR r.created_at >= $9)
-            AND ($10::timestamptz IS NULL OR r.created_at < $10)
-            AND ($11::boolean IS NULL OR r.dry_run = $11)
-            AND ($12::text IS NULL OR r.named_customer = $12)
-            AND ($13::text IS NULL OR r.decision = $13)
-            AND ($14::text IS NULL OR r.risk_level = $14)
-            AND ($15::text IS NULL OR r.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $15))
-            AND ($16::uuid IS NULL OR r.grant_id = $16)
-            AND ($17::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $17 AND m.run_id = r.id LIMIT 1))
+            AND ($9::uuid IS NULL OR r.agent_id = $9)
+            AND ($10::text IS NULL OR r.parent_id = $10)
+            AND ($11::text IS NULL OR r.of_map = $11::text)
+            AND ($12::timestamptz IS NULL OR r.created_at >= $12)
+            AND ($13::timestamptz IS NULL OR r.created_at < $13)
+            AND ($14::boolean IS NULL OR r.dry_run = $14)
+            AND ($15::text IS NULL OR r.named_customer = $15)
+            AND ($16::text IS NULL OR r.decision = $16)
+            AND ($17::text IS NULL OR r.risk_level = $17)
+            AND ($18::text IS NULL OR r.id = (SELECT p.run_id FROM approvals p WHERE p.tenant_id = $1 AND p.id = $18))
+            AND ($19::uuid IS NULL OR r.grant_id = $19)
+            AND ($20::uuid IS NULL OR (SELECT true FROM policy_matches m WHERE m.tenant_id = $1 AND m.policy_id = $20 AND m.run_id = r.id LIMIT 1))
           ORDER BY r.id DESC
-          LIMIT $20))))
+          LIMIT $23))))
  ORDER BY listed.id DESC
- LIMIT $20
+ LIMIT $23
 `
 
 type ListRunsParams struct {
@@ -1302,6 +1317,9 @@ type ListRunsParams struct {
 	Provider   *string
 	Verb       *string
 	SessionID  *string
+	AgentID    *uuid.UUID
+	ParentID   *string
+	MapID      *string
 	Since      *time.Time
 	Until      *time.Time
 	DryRun     *bool
@@ -1391,6 +1409,9 @@ func (q *Queries) ListRuns(ctx context.Context, db DBTX, arg ListRunsParams) ([]
 		arg.Provider,
 		arg.Verb,
 		arg.SessionID,
+		arg.AgentID,
+		arg.ParentID,
+		arg.MapID,
 		arg.Since,
 		arg.Until,
 		arg.DryRun,
@@ -1497,7 +1518,7 @@ func (q *Queries) LockErasing(ctx context.Context, db DBTX, arg LockErasingParam
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -1580,6 +1601,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.Trusted,
 		&i.ResultNote,
 		&i.Driver,
+		&i.OfMap,
 		&i.SentFingerprint,
 	)
 	return i, err
@@ -1769,7 +1791,7 @@ const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', lookups = NULL, approval_id = $1, edited_args = $2, sent_fingerprint = $3,
        give_up_at = $4, expires_at = $5, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $6 AND id = $7 AND attempt = $8 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type ReleaseRunParams struct {
@@ -1873,6 +1895,7 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -1890,7 +1913,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', lookups = NULL, 
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type RequestCancelParams struct {
@@ -1980,6 +2003,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -2066,7 +2090,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, trusted = coalesce($2, trusted), result = CASE WHEN erased_at IS NULL THEN $3 END, resolve_reason = $4, resolved_by = $5, resolved_at = now(),
        error_code = $6, error_message = $7, updated_at = now(), finished_at = now()
  WHERE tenant_id = $8 AND id = $9 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type ResolveRunParams struct {
@@ -2172,6 +2196,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -2185,7 +2210,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2])))
    AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $3::bigint
@@ -2281,6 +2306,7 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err
@@ -2349,7 +2375,7 @@ func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]Ru
 }
 
 const RunToShow = `-- name: RunToShow :many
-SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.windowed, r.counted_at, r.lookups, r.normalizer, r.trusted, r.result_note, r.driver, r.sent_fingerprint, call_target(r.tenant_id, r.provider, r.verb,
+SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.windowed, r.counted_at, r.lookups, r.normalizer, r.trusted, r.result_note, r.driver, r.of_map, r.sent_fingerprint, call_target(r.tenant_id, r.provider, r.verb,
        coalesce(r.customer_id::text, CASE WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END),
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, $1::bytea[])::json AS target
   FROM runs r WHERE r.tenant_id = $2 AND r.id = (
@@ -2458,6 +2484,7 @@ func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) (
 			&i.Run.Trusted,
 			&i.Run.ResultNote,
 			&i.Run.Driver,
+			&i.Run.OfMap,
 			&i.Run.SentFingerprint,
 			&i.Target,
 		); err != nil {
@@ -2760,7 +2787,7 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', lookups = NULL, updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
 `
 
 type WithdrawRunParams struct {
@@ -2851,6 +2878,7 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.Trusted,
 			&i.ResultNote,
 			&i.Driver,
+			&i.OfMap,
 			&i.SentFingerprint,
 		); err != nil {
 			return nil, err

@@ -196,3 +196,43 @@ func (q *Queries) TrustVerb(ctx context.Context, db DBTX, arg TrustVerbParams) (
 	}
 	return result.RowsAffected(), nil
 }
+
+const TrustedVerbs = `-- name: TrustedVerbs :many
+SELECT t.provider, t.name FROM trusted_sources t
+  JOIN providers p ON p.tenant_id = t.tenant_id AND p.slug = t.provider AND p.base_url = t.base_url
+  JOIN verbs v ON v.tenant_id = t.tenant_id AND v.provider = t.provider AND v.name = t.name AND v.schema_hash = t.schema_hash AND v.plan_hash = t.plan_hash
+ WHERE t.tenant_id = $1 AND t.trust = 'own' AND t.taint::text = '[]'
+ UNION ALL
+SELECT t.provider, t.name FROM trusted_sources t
+  JOIN platform_providers p ON p.slug = t.provider AND p.base_url = t.base_url
+  JOIN platform_verbs v ON v.provider = t.provider AND v.name = t.name AND v.schema_hash = t.schema_hash AND v.plan_hash = t.plan_hash
+ WHERE t.tenant_id = $1 AND t.trust = 'own' AND t.taint::text = '[]'
+   AND NOT EXISTS (SELECT FROM providers own WHERE own.tenant_id = t.tenant_id AND own.slug = t.provider)
+`
+
+type TrustedVerbsRow struct {
+	Provider string
+	Name     string
+}
+
+// The verbs whose answers are the tenant's own words, without a place that taints, as trusted_places says it of
+// one. The tenant's own provider hides the platform's.
+func (q *Queries) TrustedVerbs(ctx context.Context, db DBTX, tenantID uuid.UUID) ([]TrustedVerbsRow, error) {
+	rows, err := db.Query(ctx, TrustedVerbs, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []TrustedVerbsRow{}
+	for rows.Next() {
+		var i TrustedVerbsRow
+		if err := rows.Scan(&i.Provider, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

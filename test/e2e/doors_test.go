@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -120,7 +123,33 @@ func TestVerbInAnySpellingIsOneVerb(t *testing.T) {
 			e := requireCode(t, tenant.Runtime.Run(verb, args, ""), http.StatusNotFound, "VERB_NOT_FOUND")
 			require.Contains(t, e.Error.Message, want, verb)
 		}
-		e := requireCode(t, tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{"verb": "gate:get_thing", "arg": args}), http.StatusBadRequest, "VALIDATION_ERROR")
+		for name, c := range map[string]struct {
+			path, code, want string
+			body             map[string]any
+		}{
+			"a grant":         {"/v1/grants", "VERB_NOT_FOUND", "Did you mean gate:create_thing?", map[string]any{"verb": "gate:create_thin", "max_uses": 1, "reason": "r", "expires_at": time.Now().Add(time.Hour), "conditions": []any{}}},
+			"a switched verb": {"/v1/kill-switch", "VERB_NOT_FOUND", "Did you mean gate:create_thing?", map[string]any{"scope": "verb", "target": "Gate:create_thin", "reason": "r"}},
+			"a switch":        {"/v1/kill-switch", "PROVIDER_NOT_FOUND", "Did you mean gate?", map[string]any{"scope": "provider", "target": "gat", "reason": "r"}},
+			"a scope":         {"/v1/kill-switch", "VALIDATION_ERROR", "Did you mean provider?", map[string]any{"scope": "providers", "target": "gate", "reason": "r"}},
+			"a role":          {"/v1/users", "VALIDATION_ERROR", "Did you mean approver?", map[string]any{"email": rig.Address(), "role": "aprover"}},
+			"a policy":        {"/v1/policies", "VALIDATION_ERROR", "did you mean require_approval?", map[string]any{"name": "p", "verbMatchers": []any{}, "action": map[string]any{"type": "requires_approval"}}},
+			"a credential":    {"/v1/credentials", "VALIDATION_ERROR", "Did you mean bearer?", map[string]any{"provider": "gate", "type": "baerer", "data": map[string]string{"token": "t"}}},
+			"an agent":        {"/v1/agents", "VALIDATION_ERROR", "did you mean conversational?", map[string]any{"name": "a", "executionMode": "conversation"}},
+		} {
+			status := http.StatusNotFound
+			if c.code == "VALIDATION_ERROR" {
+				status = http.StatusBadRequest
+			}
+			e := requireCode(t, tenant.User.Do(http.MethodPost, c.path, c.body), status, c.code)
+			require.Contains(t, e.Error.Message, c.want, name)
+		}
+		for _, path := range []string{"/v1/providers/gat", "/v1/providers/gat/document", "/v1/providers/gat/verbs"} {
+			e := requireCode(t, tenant.User.Do(http.MethodGet, path, nil), http.StatusNotFound, "PROVIDER_NOT_FOUND")
+			require.Contains(t, e.Error.Message, "Did you mean gate?", path)
+		}
+		e := requireCode(t, tenant.User.Do(http.MethodPatch, "/v1/providers/gate/verbs/create_thin", map[string]any{"egress": true}), http.StatusNotFound, "VERB_NOT_FOUND")
+		require.Contains(t, e.Error.Message, "Did you mean gate:create_thing?")
+		e = requireCode(t, tenant.Runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{"verb": "gate:get_thing", "arg": args}), http.StatusBadRequest, "VALIDATION_ERROR")
 		require.Contains(t, e.Error.Message, "did you mean args?")
 	})
 }
@@ -252,22 +281,38 @@ func TestExecutionsOfAllKindsAreOneList(t *testing.T) {
 	require.Equal(t, map[string]bool{"action": true, "map": true, "message": true}, kinds)
 
 	// A filter narrows all to the kinds that know it; a kind that does not know it refuses it.
-	for query, kind := range map[string]string{
-		"kind=all&verb=Shop__Get_Order": "action", "kind=all&map_id=" + s.MapID: "map", "kind=all&agent_id=" + s.AgentID: "message", "kind=all&status=executed": "action",
-		"q=" + own: "action",
-	} {
-		found := list(query)
-		require.NotEmpty(t, found, query)
-		for _, e := range found {
-			require.Equal(t, kind, e.Kind, query)
-		}
+	of := func(kind string) string {
+		t.Helper()
+		found := list("kind=" + kind)
+		require.Len(t, found, 1)
+		return found[0].ExecutionID
 	}
+	for query, kinds := range map[string][]string{
+		"kind=all&verb=Shop__Get_Order": {"action"}, "kind=all&status=executed": {"action"}, "q=" + own: {"action"},
+		"kind=all&map_id=" + s.MapID: {"action", "map"}, "map_id=" + s.MapID: {"action"},
+		"kind=all&agent_id=" + s.AgentID: {"action", "message"}, "agent_id=" + s.AgentID + "&verb=shop:get_order": {"action"},
+		"kind=all&parent_execution_id=" + of("map"): {"action"}, "kind=all&parent_execution_id=" + of("message"): {"action"},
+	} {
+		found := map[string]bool{}
+		for _, e := range list(query) {
+			found[e.Kind] = true
+			require.False(t, e.ExecutionID == own && strings.Contains(query, "_id="), "%s lists the call over HTTP", query)
+		}
+		require.ElementsMatch(t, kinds, slices.Collect(maps.Keys(found)), query)
+	}
+	var call struct {
+		AgentID *string `json:"agent_id"`
+		Parent  *string `json:"parent_execution_id"`
+	}
+	user.Do(http.MethodGet, "/v1/executions/"+list("agent_id=" + s.AgentID)[0].ExecutionID, nil).Data(t, &call)
+	require.Equal(t, s.AgentID, *call.AgentID)
+	require.Equal(t, of("message"), *call.Parent)
 	for query, want := range map[string]string{
-		"agent_id=" + s.AgentID:                              "agent_id narrows executions of the kinds message and goal only",
-		"kind=all&verb=shop:get_order&agent_id=" + s.AgentID: "narrows executions of the kinds",
-		"kind=all&status=complete":                           "Did you mean completed?",
-		"kind=al":                                            "Did you mean all?",
-		"kind=all&sesion_id=x":                               "Did you mean session_id?",
+		"kind=map&agent_id=" + s.AgentID:                         "agent_id narrows executions of the kinds message, goal, action only",
+		"kind=message&verb=shop:get_order&agent_id=" + s.AgentID: "narrows executions of the kinds",
+		"kind=all&status=complete":                               "Did you mean completed?",
+		"kind=al":                                                "Did you mean all?",
+		"kind=all&sesion_id=x":                                   "Did you mean session_id?",
 	} {
 		e := requireCode(t, user.Do(http.MethodGet, "/v1/executions?"+query, nil), http.StatusBadRequest, "VALIDATION_ERROR")
 		require.Contains(t, e.Error.Message, want, query)

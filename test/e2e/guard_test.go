@@ -287,7 +287,24 @@ func TestNewTenantBeginsWithOnePolicy(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, run("pay"))
 	require.Equal(t, http.StatusForbidden, run("delete_account"))
+	// Without it, an agent that reads and writes has a warning, unless all that it reads is the tenant's own.
+	agent := guardedAgent(t, tenant, "warned")
+	rules := func() (rules []string) {
+		t.Helper()
+		var a struct{ Warnings []struct{ Rule string } }
+		tenant.User.Do(http.MethodGet, "/v1/agents/"+agent, nil).Data(t, &a)
+		for _, w := range a.Warnings {
+			rules = append(rules, w.Rule)
+		}
+		return rules
+	}
+	require.Empty(t, rules())
 	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodDelete, "/v1/policies/"+list[0].ID, nil).Status)
+	require.Equal(t, []string{"no_guard"}, rules())
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPatch, "/v1/providers/bazaar", map[string]any{"trust": "own"}).Status)
+	require.Empty(t, rules())
+	require.Equal(t, http.StatusOK, tenant.User.Do(http.MethodPatch, "/v1/providers/bazaar/verbs/get_note", map[string]any{"taint": []string{"/note"}}).Status)
+	require.Equal(t, []string{"no_guard"}, rules())
 }
 
 func warningsOf(t *testing.T, tenant *rig.Tenant, policy string) (warnings []json.RawMessage) {

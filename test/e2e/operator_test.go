@@ -293,3 +293,77 @@ func TestOperatorReadsHeldMapInTheTemporalUI(t *testing.T) {
 	require.Equal(t, "completed", endOf(t, tenant, path).Status)
 	rig.Until(t, arriveLimit, "there are no details", func() bool { return u.details(workflow) == "" })
 }
+
+// An operator finds what agents have begun and people have to go on with: by its state, and by the verb of the
+// call. Timers and details say who is awaited.
+func TestOperatorFindsHeldMessagesInTheTemporalUI(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	u := ui{t: t, url: s.TemporalUIURL}
+	held(t, tenant, "gate:delete_thing")
+	for name, c := range map[string]struct {
+		text, verb string
+		guided     bool
+		// awaited is a part of the summary of the timer, detail one of the details.
+		awaited, detail string
+	}{
+		"a held call":        {"See the fig", "gate:delete_thing", false, "waits for people to decide appr_APPROVAL · gate:delete_thing", "/v1/approvals/appr_APPROVAL"},
+		"a held Map":         {"Remove it", "", true, "waits for people to decide appr_APPROVAL · exec_", "/v1/approvals/appr_APPROVAL"},
+		"an unknown outcome": {"Lose the damson", "gate:create_thing", false, "waits for people to find out what came of the call · gate:create_thing", "/resolve"},
+	} {
+		agent, key := agentOf(t, tenant, nil)
+		if c.guided {
+			agent, key = guided(t, tenant, removesMap, nil)
+		}
+		waits := saidOf(t, key.Do(http.MethodPost, agent, write(c.text, ""), "Prefer: wait=60"), http.StatusOK)
+		require.Equal(t, "pending_approval", waits.Status, name)
+		mine := "AgentRuntimeKind = 'message' AND AgentRuntimeExecution = '" + waits.ExecutionID + "' AND "
+		found := u.one(mine + "AgentRuntimeState = 'pending_approval'")
+		require.Equal(t, c.verb, found.values()["AgentRuntimeVerb"], name)
+		if waits.ApprovalID != nil {
+			c.awaited, c.detail = strings.Replace(c.awaited, "appr_APPROVAL", *waits.ApprovalID, 1), strings.Replace(c.detail, "appr_APPROVAL", *waits.ApprovalID, 1)
+		}
+		require.Contains(t, u.details(found.Execution.WorkflowID), c.detail, name)
+		rig.Until(t, arriveLimit, "the timer says who is awaited: "+name, func() bool {
+			return strings.Contains(strings.Join(u.decoded(u.history(found.Execution.WorkflowID)), "\n"), c.awaited)
+		})
+		if waits.ApprovalID == nil {
+			unsettledRun(t, tenant)("executed")
+		} else {
+			require.Equal(t, http.StatusOK, tenant.User.Decide(*waits.ApprovalID, "approve", map[string]any{}).Status)
+		}
+		executionUntil(t, tenant, waits.ExecutionID, "completed")
+		require.Equal(t, found.Execution, u.one(mine+"AgentRuntimeState = 'completed'").Execution, name)
+	}
+}
+
+// The histories of a Map name the verb of each call, also of those that an agent of it asks for, and timers
+// say who is awaited.
+func TestOperatorReadsHeldCallsOfAMapInTheTemporalUI(t *testing.T) {
+	t.Parallel()
+	s := stack(t, eager)
+	_, tenant := connected(t, s)
+	u := ui{t: t, url: s.TemporalUIURL}
+	held(t, tenant, "gate:delete_thing")
+	reads := func(path string, wants ...string) {
+		t.Helper()
+		workflow := executionOf(t, tenant.Runtime, strings.TrimPrefix(path, "/v1/executions/")).WorkflowID
+		var text string
+		defer func() { require.NotContains(t, text, "calls what the model asks for") }()
+		for _, want := range wants {
+			rig.Until(t, arriveLimit, "the history says "+want, func() bool {
+				text = strings.Join(u.decoded(u.history(workflow)), "\n")
+				return strings.Contains(text, want)
+			})
+		}
+	}
+	removes := startMap(t, tenant, publish(t, tenant, "Removes", `[{"id":"go","type":"verb","verb":"gate:delete_thing","args":{"id":"plum"}}]`), nil)
+	reads(removes, "calls gate:delete_thing · /steps/0", "waits for people to decide appr_")
+	outer := publishedMap(t, tenant, `{"schema_version":"1","name":"Outer","steps":[{"id":"m","type":"map","map_id":"`+publishedMap(t, tenant, removesMap)+`","payload":{},"wait":true}]}`)
+	reads(startMap(t, tenant, "/v1/maps/"+outer+"/trigger", nil), "waits for people to decide · exec_")
+	loses := startMap(t, tenant, publish(t, tenant, "Loses", `[{"id":"a","type":"agent","goal":"Lose the cornel","tools":["gate:*"]}]`), nil)
+	settle := unsettledRun(t, tenant)
+	reads(loses, "calls gate:create_thing · /steps/0", "waits for people to find out what came of the call · gate:create_thing")
+	settle("executed")
+}

@@ -34,9 +34,11 @@ func TestDevelopmentServerRestartedKeepsItsData(t *testing.T) {
 	id := ids(1)[0]
 	requireRun(t, createNow(tenant.Runtime, id, ""))
 
+	open := openGrant(t, s)
 	s.Parts["dev"].Stop()
 	restart(t, s, "an orderly end")
 	checkGoesOn(t, s, g, tenant, id)
+	checkGrantClosed(t, s, open)
 
 	// Killed in the middle: one run at the provider, one waiting for its next attempt,
 	// some anywhere.
@@ -54,6 +56,29 @@ func TestDevelopmentServerRestartedKeepsItsData(t *testing.T) {
 	restart(t, s, "kill -9 of the whole tree")
 	checkGoesOn(t, s, g, tenant, id)
 	checkRecovered(t, g, tenant, list)
+}
+
+// openGrant gives the grant that an earlier release gave its demo Map: one without a Map.
+func openGrant(t *testing.T, s *rig.Stack) (id string) {
+	t.Helper()
+	a := s.LogIn(s.Email, s.Password).Do(http.MethodPost, "/v1/grants", map[string]any{
+		"verb": "shop:create_refund", "max_uses": 1000, "expires_at": time.Now().Add(time.Hour), "reason": "The demo Map asks a person before it refunds.",
+		"conditions": []any{map[string]any{"field": "args.amount", "operator": "greater", "value": 10_000}},
+	})
+	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
+	var made struct{ ID string }
+	a.Data(t, &made)
+	return made.ID
+}
+
+// checkGrantClosed checks that a start has revoked the grant, and that a refund by the key waits for people.
+func checkGrantClosed(t *testing.T, s *rig.Stack, id string) {
+	t.Helper()
+	var grant struct{ Status string }
+	s.LogIn(s.Email, s.Password).Do(http.MethodGet, "/v1/grants/"+id, nil).Data(t, &grant)
+	require.Equal(t, "revoked", grant.Status)
+	c := &rig.Client{Base: s.APIURL, Key: s.RuntimeKey, HTTP: rig.NewHTTP()}
+	requireCode(t, c.Run("shop:create_refund", map[string]any{"order_id": "ord_1004", "amount": 20_000}, ""), http.StatusForbidden, "GOVERNANCE_BLOCKED")
 }
 
 // runMany makes n runs, some at a time.

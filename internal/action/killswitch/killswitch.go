@@ -17,6 +17,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
@@ -109,7 +110,7 @@ func (in NewSwitch) checked() (governance.KillSwitch, error) {
 		return k, nil
 	case governance.SwitchProvider, governance.SwitchAgent, governance.SwitchVerb:
 	default:
-		return k, fault.Invalid("/scope", "enum", "scope must be tenant, provider, verb or agent.")
+		return k, fault.Invalid("/scope", "enum", near.Enum("scope", k.Scope, governance.SwitchTenant, governance.SwitchProvider, governance.SwitchVerb, governance.SwitchAgent))
 	}
 	if in.Target == "" {
 		return k, fault.Invalid("/target", "required", "target is required: the slug of the provider, the verb, or the id of the agent.")

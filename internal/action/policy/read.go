@@ -11,6 +11,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -47,7 +48,7 @@ func (f Filter) params(tenant uuid.UUID) (dbsqlc.ListPoliciesParams, error) {
 	if f.Mode != "" {
 		mode := strings.ToLower(f.Mode)
 		if mode != string(governance.Enforce) && mode != string(governance.Shadow) {
-			return arg, fault.Invalid("query.mode", "enum", "mode is enforce or shadow.")
+			return arg, fault.Invalid("query.mode", "enum", near.Enum("mode", governance.Mode(mode), governance.Enforce, governance.Shadow))
 		}
 		arg.Mode = &mode
 	}
@@ -56,7 +57,7 @@ func (f Filter) params(tenant uuid.UUID) (dbsqlc.ListPoliciesParams, error) {
 		switch governance.Action(action) {
 		case governance.ActionAllow, governance.ActionNotify, governance.ActionRequireApproval, governance.ActionBlock:
 		default:
-			return arg, fault.Invalid("query.action", "enum", "action is allow, notify, require_approval or block.")
+			return arg, fault.Invalid("query.action", "enum", near.Enum("action", governance.Action(action), governance.ActionAllow, governance.ActionNotify, governance.ActionRequireApproval, governance.ActionBlock))
 		}
 		arg.Action = &action
 	}

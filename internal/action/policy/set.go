@@ -113,6 +113,17 @@ func (s *Sets) Load(ctx context.Context, tenant uuid.UUID, version int64) (*Set,
 	}
 }
 
+// HoldsTainted reports whether an enforced policy of the tenant holds or blocks calls by what an agent has read.
+func (s *Sets) HoldsTainted(ctx context.Context, tenant uuid.UUID) (bool, error) {
+	b := &db.Batch{}
+	version := QueueVersion(b, tenant)
+	if err := s.db.Send(ctx, tenant, b); err != nil {
+		return false, fmt.Errorf("policy: %w", err)
+	}
+	set, err := s.Load(ctx, tenant, version())
+	return set.Judge().HoldsTainted(), err
+}
+
 // Current reads the tenant's set as it stands, for a caller that has no version at hand.
 func (s *Sets) Current(ctx context.Context, tenant uuid.UUID) (*Set, error) {
 	return s.read(ctx, tenant)

@@ -59,6 +59,10 @@ type Filter struct {
 	CustomerID string
 	Decision   string
 	RiskLevel  string
+	// AgentID selects the calls of one agent, MapID those of one Map, and ParentID those of one execution of a
+	// Map or message.
+	AgentID, MapID *uuid.UUID
+	ParentID       string
 	// KeyID selects the runs of one key.
 	KeyID *uuid.UUID
 	// PolicyID selects the runs that a policy matched, ApprovalID the run that an approval is
@@ -87,6 +91,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 	}
 	p := dbsqlc.ListRunsParams{
 		DryRun: f.DryRun, Customer: db.Optional(f.CustomerID), Decision: db.Optional(f.Decision), RiskLevel: db.Optional(f.RiskLevel),
+		AgentID: f.AgentID, MapID: idText(f.MapID), ParentID: db.Optional(f.ParentID),
 		PolicyID: f.PolicyID, ApprovalID: db.Optional(f.ApprovalID), GrantID: f.GrantID,
 		TenantID: who.TenantID, KeyID: f.KeyID, Before: f.Before, Since: f.Since, Until: f.Until,
 		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), SessionID: db.Optional(f.SessionID), Most: int32(f.Limit + 1),

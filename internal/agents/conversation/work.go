@@ -458,7 +458,11 @@ func (s *Service) News(ctx context.Context, ref flow.TurnRef) (flow.TurnNews, er
 }
 
 func newsOf(t Turn) flow.TurnNews {
-	return flow.TurnNews{Over: t.State == Ended, Working: t.State == Working, Cancel: t.WantsCancel}
+	news := flow.TurnNews{Over: t.State == Ended, Working: t.State == Working, Cancel: t.WantsCancel}
+	if news.Over {
+		news.Status = stepmachine.Status(t.Status)
+	}
+	return news
 }
 
 // Resume asks for the session again, for a turn whose calls have been decided.

@@ -82,6 +82,9 @@ func TestImageRunsAsUnprivilegedUser(t *testing.T) {
 func TestImageHasNoSecretAndNoSource(t *testing.T) {
 	t.Parallel()
 	for _, step := range dockerfile(t) {
+		if step.name == "ARG" && step.args == `COMMIT=""` {
+			continue // what --version says
+		}
 		require.NotContains(t, []string{"ENV", "ARG", "ADD"}, step.name, "configuration comes when the container starts")
 	}
 	for _, step := range final(t) {

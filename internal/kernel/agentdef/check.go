@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"agentruntime/internal/kernel/language"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -72,10 +73,10 @@ func (d *Definition) check(f *faults) {
 	d.Limits.check(f)
 	f.number("/memory/window_messages", int64(d.Memory.WindowMessages), 2, maxWindow)
 	if c := d.Memory.Customer; c != MemoryOff && c != MemoryTools && c != MemoryAuto {
-		f.add("/memory/customer", "enum", "must be off, tools or auto")
+		f.add("/memory/customer", "enum", near.OneOf(c, MemoryOff, MemoryTools, MemoryAuto))
 	}
 	if d.Concurrency != Enqueue && d.Concurrency != Reject {
-		f.add("/concurrency", "enum", "must be enqueue or reject")
+		f.add("/concurrency", "enum", near.OneOf(d.Concurrency, Enqueue, Reject))
 	}
 	if d.Language != Follow && !language.IsKnown(d.Language) {
 		f.add("/language", "enum", "must be follow, or a language by its code of ISO 639-1, such as en")
@@ -100,8 +101,8 @@ func (d *Definition) check(f *faults) {
 
 // checkMode checks the mode, and the members that belong to a mode.
 func (d *Definition) checkMode(f *faults) {
-	if !slices.Contains([]Mode{Conversational, WorkflowOnly, Goal}, d.ExecutionMode) {
-		f.add("/executionMode", "enum", "must be conversational, workflow_only or goal")
+	if modes := []Mode{Conversational, WorkflowOnly, Goal}; !slices.Contains(modes, d.ExecutionMode) {
+		f.add("/executionMode", "enum", near.OneOf(d.ExecutionMode, modes...))
 	}
 	switch {
 	case d.ExecutionMode == WorkflowOnly && d.MapID == nil:

@@ -7,6 +7,7 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/httpfield"
 	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/kernel/near"
 )
 
 // Auth is where a provider expects its credential. In and Name matter for APIKey. The
@@ -27,13 +28,13 @@ func (a Auth) Checked() (Auth, error) {
 		return Auth{Type: a.Type}, nil
 	case APIKey:
 	default:
-		return Auth{}, fault.Invalid("/auth/type", "enum", "auth.type is bearer, basic, api_key, oauth2, custom_header or none.")
+		return Auth{}, fault.Invalid("/auth/type", "enum", near.Enum("auth.type", a.Type, Bearer, Basic, APIKey, OAuth2, CustomHeader, None))
 	}
 	if a.In == "" {
 		a.In = httpplan.InHeader
 	}
 	if a.In != httpplan.InHeader && a.In != httpplan.InQuery && a.In != httpplan.InCookie {
-		return Auth{}, fault.Invalid("/auth/in", "enum", "auth.in is header, query or cookie.")
+		return Auth{}, fault.Invalid("/auth/in", "enum", near.Enum("auth.in", a.In, httpplan.InHeader, httpplan.InQuery, httpplan.InCookie))
 	}
 	if a.Name == "" && a.In == httpplan.InHeader {
 		a.Name = "X-API-Key"

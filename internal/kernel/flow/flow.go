@@ -148,6 +148,15 @@ type Step struct {
 	Details string `json:"details,omitempty"`
 }
 
+// Asked returns the approval that the run waits for. before is the one that it waited for when it was
+// last looked at: a look at a run of another workflow shows its state only.
+func (s Step) Asked(before string) string {
+	if s.ApprovalID == "" && s.State == StatePending {
+		return before
+	}
+	return s.ApprovalID
+}
+
 // Decision names a decision about an approval. The decision's row has what the approver
 // said.
 type Decision struct {

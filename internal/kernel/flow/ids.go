@@ -57,5 +57,6 @@ func readable(text string) string {
 	return string(b)
 }
 
-// executionID returns the execution_id of a Map's execution, or of a message, that has the id.
-func executionID(id uuid.UUID) string { return "exec_" + id.String() }
+// ExecutionID returns the execution_id of a Map's execution, of a message, or of the call of a step or an agent,
+// that has the id.
+func ExecutionID(id uuid.UUID) string { return "exec_" + id.String() }

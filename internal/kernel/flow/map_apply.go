@@ -29,6 +29,7 @@ type ApplyStep struct {
 	// Change is the id of the one that is applied, Run its run. Step is that of the run; the change
 	// has ended where it is Done.
 	Change     string `json:"change,omitempty"`
+	Verb       string `json:"verb,omitempty"` // what it calls, for operators to read
 	Run        RunRef `json:"run"`
 	Step       Step   `json:"step"`
 	HandedOver bool   `json:"handed_over,omitempty"`
@@ -53,5 +54,5 @@ type ApplyResult struct {
 
 // ApplyWorkflowID returns the id of the workflow that applies the changes of a dry run.
 func ApplyWorkflowID(ref ApplyRef) string {
-	return workflowID("changes", executionID(ref.ID), ref.TenantID, ref.ID.String(), 1)
+	return workflowID("changes", ExecutionID(ref.ID), ref.TenantID, ref.ID.String(), 1)
 }

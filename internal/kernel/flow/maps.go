@@ -290,6 +290,21 @@ func (e MapCallEnd) ReadsOf(verb string) []string {
 	return []string{verb}
 }
 
+// Awaits returns what the call waits for; "" for its provider. approval is the one that people still have
+// to decide, "" for none.
+func (e MapCallEnd) Awaits(approval string) stepmachine.Waiting {
+	switch {
+	case e.End.Status == stepmachine.CallUnknown:
+		return stepmachine.WaitsResolve
+	case approval != "":
+		return stepmachine.WaitsApproval
+	case e.Step.SwitchedOff:
+		return stepmachine.WaitsKillSwitch
+	default:
+		return ""
+	}
+}
+
 // MapUndoing says which completed step a call undoes, and by which execution_id people find the call.
 type MapUndoing struct {
 	Private
@@ -373,6 +388,9 @@ type MapModelTurn struct {
 	// Calls are the numbers of the calls that the model asks for and may make. The next turn tells
 	// it of all.
 	Calls []int `json:"calls,omitempty"`
+	// Verbs are those of Calls, in the same order, for operators to read. Histories from before calls had
+	// them have none.
+	Verbs []string `json:"verbs,omitempty"`
 	// Waits is what the step waits for before the next turn: an input, or a signal of people; "" for
 	// nothing.
 	Waits stepmachine.Waiting `json:"waits,omitempty"`
@@ -523,5 +541,5 @@ type MapResult struct {
 
 // MapWorkflowID returns the id of the workflow that drives an attempt of an execution.
 func MapWorkflowID(ref MapRef) string {
-	return workflowID("map", executionID(ref.ID), ref.TenantID, ref.ID.String(), ref.Attempt)
+	return workflowID("map", ExecutionID(ref.ID), ref.TenantID, ref.ID.String(), ref.Attempt)
 }

@@ -55,6 +55,7 @@ func texts() map[string]string {
 		"ActionRunInput.Parent": "as HandOver.Parent",
 		"Step.Details":          "HoldDetails, of ids and words of the catalog",
 		"ApplyStep.Change":      "an id that the service makes",
+		"ApplyStep.Verb":        "a word of the catalog",
 		"TurnInput.Parent":      "as HandOver.Parent",
 		"TurnTool.Kind":         "the kind of an execution",
 		"TurnTool.Verb":         "a word of the catalog",

@@ -92,6 +92,8 @@ type TurnNext struct {
 	// alone: a person has taken over.
 	Replied bool `json:"replied,omitempty"`
 	Over    bool `json:"over,omitempty"`
+	// Status is that of a message that is over, as callers see it.
+	Status stepmachine.Status `json:"status,omitempty"`
 	// Answers is how many answers of the model the message has then. A message can stop without a
 	// further one.
 	Answers int `json:"answers,omitempty"`
@@ -130,6 +132,8 @@ type TurnNews struct {
 	Over    bool `json:"over,omitempty"`
 	Working bool `json:"working,omitempty"`
 	Cancel  bool `json:"cancel,omitempty"`
+	// Status is that of a message that is over, as callers see it.
+	Status stepmachine.Status `json:"status,omitempty"`
 }
 
 // CallPending is the status of a call that waits for people, as the agent is told.
@@ -164,5 +168,5 @@ type TurnResult struct {
 
 // TurnWorkflowID returns the id of the workflow of a message.
 func TurnWorkflowID(ref TurnRef) string {
-	return workflowID("message", executionID(ref.ID), ref.TenantID, ref.ID.String(), 1)
+	return workflowID("message", ExecutionID(ref.ID), ref.TenantID, ref.ID.String(), 1)
 }

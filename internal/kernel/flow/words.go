@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agentruntime/internal/kernel/stepmachine"
 )
 
 // The texts that operators read in the Temporal UI. Summaries are in the clear, so they have
@@ -65,6 +67,7 @@ const (
 	FaultSummary  = "waits after a fault of the service"
 	CrowdSummary  = "waits until other expressions of the tenant are evaluated"
 	AnswerSummary = "waits for an answer"
+	OtherSummary  = "waits for the execution that it has started"
 
 	ErasureSummary = "erases a customer"
 	ErasureWaits   = "waits for calls of the customer that are under way or held"
@@ -80,7 +83,12 @@ func ToolSummary(verb string) string { return "calls " + verb }
 // MapCallSummary returns the text at the call of a step of a Map, MapAskSummary that at a question to
 // people. They name the step by its place, and the question by its title as the definition has it: no
 // argument is in either. Both are encrypted.
-func MapCallSummary(verb, step string) string { return ToolSummary(verb) + " · " + step }
+func MapCallSummary(verb, step string) string {
+	if verb == "" {
+		return "calls what the model asks for · " + step // a history from before turns named verbs
+	}
+	return ToolSummary(verb) + " · " + step
+}
 
 // MapAskSummary is described at MapCallSummary.
 func MapAskSummary(title, step string) string {
@@ -90,13 +98,27 @@ func MapAskSummary(title, step string) string {
 	return "asks people: " + title + " · " + step
 }
 
-// WaitSummary returns the text at a timer of a workflow that waits for a call: for people where the call
-// waits for an approval.
-func WaitSummary(verb, approvalID string) string {
-	if approvalID == "" {
+// WaitSummary returns the text at a timer of a workflow that waits for a call, or for an execution that it
+// has started. what is the verb or the execution, approvalID the approval; both are "" where they are not
+// known.
+func WaitSummary(waits stepmachine.Waiting, what, approvalID string) string {
+	var text string
+	switch waits {
+	case "":
 		return CallSummary
+	case stepmachine.WaitsApproval:
+		text = strings.TrimSuffix("waits for people to decide "+approvalID, " ")
+	case stepmachine.WaitsResolve:
+		text = "waits for people to find out what came of the call"
+	case stepmachine.WaitsKillSwitch:
+		text = "waits for a kill switch to be lifted"
+	default:
+		return OtherSummary
 	}
-	return "waits for people to decide " + approvalID + " · " + verb
+	if what == "" {
+		return text
+	}
+	return text + " · " + what
 }
 
 // StepSummary returns the text that operators read at a step, "" for one without a text.
@@ -144,7 +166,7 @@ func StepSummary(activity string) string {
 
 // Summaries returns all summaries that are fixed texts.
 func Summaries() []string {
-	all := []string{CallSummary, AnswerSummary, RetrySummary, FaultSummary, CrowdSummary, ErasureSummary, ErasureWaits, StepSummary(string(EraseNext))}
+	all := []string{CallSummary, AnswerSummary, OtherSummary, RetrySummary, FaultSummary, CrowdSummary, ErasureSummary, ErasureWaits, StepSummary(string(EraseNext))}
 	for _, a := range []Activity[RunRef, Step]{GovernRun, SendRun, RejectRun, GiveUpRun, LookAtRun} {
 		all = append(all, StepSummary(string(a)))
 	}
@@ -170,15 +192,31 @@ type Hold struct {
 	PublicURL string
 }
 
-// A HeldCall is a call of an agent that waits for people.
-type HeldCall struct{ Verb, ApprovalID string }
+// A HeldCall is a call of an agent that waits for people. Verb is "" for one that has started another
+// execution. ApprovalID is "" where people have to find out what came of the call.
+type HeldCall struct {
+	Verb, ApprovalID string
+	// Execution is that of the run, or the other one; "" where there is none yet.
+	Execution string
+}
+
+func (c HeldCall) words() string {
+	what := "`" + c.Verb + "`"
+	if c.Verb == "" {
+		what = "the execution " + c.Execution + ", which it has started"
+	}
+	if c.ApprovalID == "" {
+		return what + ": find out what came of the call, and say so at /v1/executions/" + c.Execution + "/resolve"
+	}
+	return what + ": decide it at /v1/approvals/" + c.ApprovalID
+}
 
 // TurnDetails returns in words what a message waits for.
 func TurnDetails(held []HeldCall) string {
 	var b strings.Builder
 	b.WriteString("**The message waits for people.** Others of its session are answered meanwhile.\n")
 	for _, c := range held[:min(len(held), whoMost)] {
-		fmt.Fprintf(&b, "\n- `%s`: decide it at /v1/approvals/%s", c.Verb, c.ApprovalID)
+		b.WriteString("\n- " + c.words())
 	}
 	if more := len(held) - whoMost; more > 0 {
 		fmt.Fprintf(&b, "\n- %d calls more", more)

@@ -52,6 +52,33 @@ func TestHoldDetailsOfManyRequirementsAreShort(t *testing.T) {
 	require.Less(t, len(text), 1000)
 }
 
+// A timer says what a call waits for: with the approval while people have to decide, and no longer.
+func TestWaitSummarySaysWhoIsAwaited(t *testing.T) {
+	t.Parallel()
+	held, seen := flow.Step{State: flow.StatePending, ApprovalID: "appr_1"}, flow.Step{State: flow.StatePending}
+	for want, at := range map[string]flow.MapCallEnd{
+		"waits for people to decide appr_1 · shop:pay": {Step: held},
+		"waits for people to decide appr_2 · shop:pay": {Step: seen},
+		flow.CallSummary: {Step: flow.Step{State: "claimed"}},
+		"waits for a kill switch to be lifted · shop:pay":               {Step: flow.Step{SwitchedOff: true}},
+		"waits for people to find out what came of the call · shop:pay": {End: stepmachine.CallEnd{Status: stepmachine.CallUnknown}},
+	} {
+		approval := at.Step.Asked("appr_2")
+		require.Equal(t, want, flow.WaitSummary(at.Awaits(approval), "shop:pay", approval))
+	}
+	require.Equal(t, "waits for people to decide · exec_1", flow.WaitSummary(stepmachine.WaitsApproval, "exec_1", ""))
+	require.Equal(t, flow.OtherSummary, flow.WaitSummary(stepmachine.WaitsMap, "exec_1", ""))
+	require.Equal(t, flow.OtherSummary, flow.WaitSummary(stepmachine.WaitsTimer, "exec_1", ""))
+}
+
+func TestSummariesOfStepsNameVerbAndTitle(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "calls shop:pay · /steps/0", flow.MapCallSummary("shop:pay", "/steps/0"))
+	require.Equal(t, "calls what the model asks for · /steps/0", flow.MapCallSummary("", "/steps/0"))
+	require.Equal(t, "asks people: Go? · /steps/0", flow.MapAskSummary("Go?", "/steps/0"))
+	require.Equal(t, "asks people · /steps/0", flow.MapAskSummary("", "/steps/0"))
+}
+
 // The id is the caller's text and the UI shows Markdown: it must not become a link or an image.
 func TestExecutionDetailsEscapeTheID(t *testing.T) {
 	t.Parallel()

@@ -11,24 +11,24 @@ import (
 
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/verb"
 )
 
 // Limits of a policy.
 const (
-	MaxPolicyName    = 255 // characters
-	MaxMatchers      = 50
-	MaxConditions    = 50
-	MaxApprovers     = 50
-	MaxRequired      = 10             // people who must approve
-	MaxTimeout       = 30 * 24 * 3600 // seconds
-	maxMatcherValue  = 255            // bytes, as a verb's name
-	verbCharacters   = "abcdefghijklmnopqrstuvwxyz0123456789_-:"
-	ruleRequired     = "required"
-	ruleEnum         = "enum"
-	ruleMaxItems     = "maxItems"
-	messageAtMost    = "must have at most %d entries"
-	messageRiskLevel = "must be low, medium or high"
+	MaxPolicyName   = 255 // characters
+	MaxMatchers     = 50
+	MaxConditions   = 50
+	MaxApprovers    = 50
+	MaxRequired     = 10             // people who must approve
+	MaxTimeout      = 30 * 24 * 3600 // seconds
+	maxMatcherValue = 255            // bytes, as a verb's name
+	verbCharacters  = "abcdefghijklmnopqrstuvwxyz0123456789_-:"
+	ruleRequired    = "required"
+	ruleEnum        = "enum"
+	ruleMaxItems    = "maxItems"
+	messageAtMost   = "must have at most %d entries"
 )
 
 // CheckPolicy returns what is wrong with a policy before it is stored, or nil. The paths
@@ -39,7 +39,7 @@ func CheckPolicy(p Policy) []fault.Detail {
 	var c checker
 	c.name(p.Name)
 	if p.Mode != "" && p.Mode != Enforce && p.Mode != Shadow {
-		c.fail("/mode", ruleEnum, "must be enforce or shadow")
+		c.fail("/mode", ruleEnum, near.OneOf(p.Mode, Enforce, Shadow))
 	}
 	c.matchers("/verbMatchers", p.Matchers)
 	c.matchers("/match/all", p.Match.All)
@@ -48,7 +48,7 @@ func CheckPolicy(p Policy) []fault.Detail {
 	r.readLookups(p.Lookups)
 	c.details = append(c.details, r.check("/conditions", p.Conditions)...)
 	if strictness(p.Action) == 0 {
-		c.fail("/action/type", ruleEnum, "must be allow, notify, require_approval or block")
+		c.fail("/action/type", ruleEnum, near.OneOf(p.Action, ActionAllow, ActionNotify, ActionRequireApproval, ActionBlock))
 	}
 	if p.Action == ActionRequireApproval {
 		c.approval(p.Approval)
@@ -132,7 +132,7 @@ func (c *checker) typed(path string, m Matcher) {
 	case m.Value == "":
 		c.fail(path+"/value", ruleRequired, "is missing")
 	case !slices.ContainsFunc(m.fields(), func(f matcherField) bool { return f.name == m.Type }):
-		c.fail(path+"/type", ruleEnum, "must be verb, provider, risk_level, operation_type or domain")
+		c.fail(path+"/type", ruleEnum, near.OneOf(m.Type, MatchVerb, MatchProvider, MatchRisk, MatchOperation, MatchDomain))
 	default:
 		c.field(path+"/value", m.Type, m.Value)
 	}
@@ -153,11 +153,11 @@ func (c *checker) field(path string, name MatcherType, value string) {
 		}
 	case MatchRisk:
 		if risk := verb.Risk(value); risk != verb.RiskLow && risk != verb.RiskMedium && risk != verb.RiskHigh {
-			c.fail(path, ruleEnum, messageRiskLevel)
+			c.fail(path, ruleEnum, near.OneOf(risk, verb.RiskLow, verb.RiskMedium, verb.RiskHigh))
 		}
 	case MatchOperation:
 		if op := verb.Operation(value); op != verb.Read && op != verb.Write {
-			c.fail(path, ruleEnum, "must be read or write")
+			c.fail(path, ruleEnum, near.OneOf(op, verb.Read, verb.Write))
 		}
 	case MatchDomain:
 	}
@@ -192,7 +192,7 @@ func (c *checker) approval(r ApprovalRule) {
 		c.fail("/approval/timeout", "range", fmt.Sprintf("must be 1 to %d seconds", MaxTimeout))
 	}
 	if r.OnTimeout != OnTimeoutReject && r.OnTimeout != OnTimeoutEscalate {
-		c.fail("/approval/on_timeout", ruleEnum, "must be reject or escalate")
+		c.fail("/approval/on_timeout", ruleEnum, near.OneOf(r.OnTimeout, OnTimeoutReject, OnTimeoutEscalate))
 	}
 }
 
@@ -200,7 +200,7 @@ func (c *checker) approver(path string, a Approver) {
 	switch a.Type {
 	case ApproverRole:
 		if !actor.Role(a.Value).Valid() {
-			c.fail(path+"/value", ruleEnum, "must be owner, admin, approver or member")
+			c.fail(path+"/value", ruleEnum, near.OneOf(actor.Role(a.Value), actor.RoleOwner, actor.RoleAdmin, actor.RoleApprover, actor.RoleMember))
 		}
 	case ApproverUser:
 		// There is one way to write an id: uuid.Parse would also read braces and urn:.
@@ -208,6 +208,6 @@ func (c *checker) approver(path string, a Approver) {
 			c.fail(path+"/value", "uuid", "must be a user's id")
 		}
 	default:
-		c.fail(path+"/type", ruleEnum, "must be role or user")
+		c.fail(path+"/type", ruleEnum, near.OneOf(a.Type, ApproverRole, ApproverUser))
 	}
 }

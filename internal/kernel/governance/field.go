@@ -192,7 +192,7 @@ func (f *field) checkOperands(list []operand) *problem {
 		case o.kind&types == 0:
 			return &problem{"value", "type", "has a type that " + f.name + " never has"}
 		case of != nil && !slices.Contains(of, string(o.text)):
-			return &problem{"value", ruleEnum, "must be one of " + strings.Join(of, ", ")}
+			return &problem{"value", ruleEnum, near.OneOf(string(o.text), of...)}
 		}
 	}
 	return nil

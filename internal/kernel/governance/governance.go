@@ -76,6 +76,8 @@ type Set struct {
 	index   index
 	size    int
 	windows []boundWindow // of all policies, one for each id
+	// guards: an enforced policy requires approval, or blocks, by what an agent has read.
+	guards bool
 }
 
 // Compile returns the policies ready to judge, without those that are disabled. It keeps a
@@ -94,11 +96,15 @@ func Compile(version int64, policies []Policy) *Set {
 			s.index.add(compiled)
 			s.addWindows(compiled)
 			s.size += compiled.size()
+			s.guards = s.guards || compiled.guards()
 		}
 	}
 	reads.finish()
 	return s
 }
+
+// HoldsTainted reports whether a policy that is enforced holds or blocks calls by what an agent has read.
+func (s *Set) HoldsTainted() bool { return s != nil && s.guards }
 
 // Size returns about how many bytes of memory the set takes; 0 for none.
 func (s *Set) Size() int {

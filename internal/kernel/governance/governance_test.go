@@ -1,6 +1,7 @@
 package governance_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,4 +29,24 @@ func TestTheRegistryDefaults(t *testing.T) {
 			require.False(t, got.ApprovalRequired())
 		}
 	}
+}
+
+// A set says whether an enforced policy stops calls by what an agent has read.
+func TestSetHoldsTaintedWhereAPolicyAsksForIt(t *testing.T) {
+	t.Parallel()
+	tainted := governance.Condition{Field: governance.FieldTainted, Operator: governance.OpEquals, Value: json.RawMessage("true")}
+	for name, c := range map[string]struct {
+		policy governance.Policy
+		want   bool
+	}{
+		"holds":     {governance.Policy{Enabled: true, Mode: governance.Enforce, Action: governance.ActionRequireApproval, Conditions: []governance.Condition{tainted}}, true},
+		"blocks":    {governance.Policy{Enabled: true, Mode: governance.Enforce, Action: governance.ActionBlock, Conditions: []governance.Condition{{Any: []governance.Condition{tainted}}}}, true},
+		"notifies":  {governance.Policy{Enabled: true, Mode: governance.Enforce, Action: governance.ActionNotify, Conditions: []governance.Condition{tainted}}, false},
+		"in shadow": {governance.Policy{Enabled: true, Mode: governance.Shadow, Action: governance.ActionBlock, Conditions: []governance.Condition{tainted}}, false},
+		"disabled":  {governance.Policy{Mode: governance.Enforce, Action: governance.ActionBlock, Conditions: []governance.Condition{tainted}}, false},
+		"does not":  {governance.Policy{Enabled: true, Mode: governance.Enforce, Action: governance.ActionBlock}, false},
+	} {
+		require.Equal(t, c.want, governance.Compile(1, []governance.Policy{c.policy}).HoldsTainted(), name)
+	}
+	require.False(t, (*governance.Set)(nil).HoldsTainted())
 }

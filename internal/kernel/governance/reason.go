@@ -52,12 +52,7 @@ const maxSources = 5
 // tellSources writes what has tainted the session, where the policy asks about that.
 func (e *evaluation) tellSources(b []byte, p *policy) []byte {
 	sources := e.call.Context.TaintSources
-	asks := func(f *field) bool { return f.name == FieldTainted || f.from == ofSources }
-	asked := false
-	for c := range conditions(p.conditions) {
-		asked = asked || c.about(asks)
-	}
-	if !asked || len(sources) == 0 {
+	if !p.asksTaint() || len(sources) == 0 {
 		return b
 	}
 	b = append(append(b, ". The session has read "...), strings.Join(sources[:min(maxSources, len(sources))], ", ")...)
@@ -69,6 +64,22 @@ func (e *evaluation) tellSources(b []byte, p *policy) []byte {
 		b = append(b, ", which neither the tenant nor the customer has named"...)
 	}
 	return b
+}
+
+// asksTaint reports whether a condition is about what an agent has read.
+func (p *policy) asksTaint() bool {
+	asks := func(f *field) bool { return f.name == FieldTainted || f.from == ofSources }
+	for c := range conditions(p.conditions) {
+		if c.about(asks) {
+			return true
+		}
+	}
+	return false
+}
+
+// guards reports whether the policy holds or blocks calls by what an agent has read.
+func (p *policy) guards() bool {
+	return p.Mode == Enforce && (p.Action == ActionRequireApproval || p.Action == ActionBlock) && p.asksTaint()
 }
 
 // maxAddress is how many bytes of an address a reason shows.

@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/kernel/near"
 )
 
 // literal checks the type of a value as far as it is constant. One expression can result in
@@ -110,7 +111,7 @@ func (c *checker) approvers(do *DoApproval, p string) {
 		switch a.Type {
 		case governance.ApproverRole:
 			if !actor.Role(a.Value).Valid() {
-				c.add(path, ruleEnum, "must be owner, admin, approver or member")
+				c.add(path, ruleEnum, near.OneOf(actor.Role(a.Value), actor.RoleOwner, actor.RoleAdmin, actor.RoleApprover, actor.RoleMember))
 			}
 		case governance.ApproverUser:
 			if id, err := uuid.Parse(a.Value); err != nil || id == uuid.Nil || id.String() != a.Value {

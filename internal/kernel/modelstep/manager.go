@@ -23,6 +23,8 @@ type Call struct {
 	Status string          `json:"status"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *Failure        `json:"error,omitempty"`
+	// Operation is whether the verb reads or writes, as the catalog has it; "" where that is not known.
+	Operation string `json:"operation,omitempty"`
 }
 
 func (c Call) succeeded() bool {

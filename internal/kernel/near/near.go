@@ -54,6 +54,40 @@ func Sentence(text string, known []string) string {
 	return ""
 }
 
+// OneOf returns what is wrong with a value that is none of those known: "must be a, b or c", and the nearest of
+// them where there is one: "; did you mean b?".
+func OneOf[T ~string](text T, known ...T) string {
+	names := texts(known)
+	message := "must be " + listed(names)
+	if ask := Ask(string(text), names); ask != "" {
+		message += "; " + ask
+	}
+	return message
+}
+
+// Enum is OneOf as sentences about the member: "type is a, b or c. Did you mean b?".
+func Enum[T ~string](member string, text T, known ...T) string {
+	names := texts(known)
+	return member + " is " + listed(names) + "." + Sentence(string(text), names)
+}
+
+func texts[T ~string](known []T) []string {
+	names := make([]string, len(known))
+	for i, name := range known {
+		names[i] = string(name)
+	}
+	return names
+}
+
+// listed returns names as people list them.
+func listed(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // distance returns how far two plain names are apart, and whether they may be meant for each other.
 func distance(a, b string) (n int, alike bool) {
 	if short, long := min(len(a), len(b)), max(len(a), len(b)); (long-short)*100 > percent*long {

@@ -38,3 +38,12 @@ func TestNameHasABound(t *testing.T) {
 	near.Name(strings.Repeat("9", 1<<20), known)
 	require.Less(t, time.Since(began), 5*time.Second)
 }
+
+// Values that are refused come with those that fit, as people list them, and with the nearest one.
+func TestOneOfListsAndAsks(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "must be enforce or shadow; did you mean shadow?", near.OneOf("shdow", "enforce", "shadow"))
+	require.Equal(t, "must be allow, notify or block", near.OneOf("x", "allow", "notify", "block"))
+	require.Equal(t, "mode is enforce or shadow. Did you mean enforce?", near.Enum("mode", "enforced", "enforce", "shadow"))
+	require.Equal(t, "mode is enforce.", near.Enum("mode", "x", "enforce"))
+}

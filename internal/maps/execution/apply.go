@@ -32,6 +32,8 @@ type Applying struct {
 	Verb string
 	// CredentialID is the credential that the step names, "" for none.
 	CredentialID string
+	// Workflow is the id of the workflow that applies it.
+	Workflow string
 	// Run is the run that applies it, nil before its claim.
 	Run *flow.RunRef
 	// Probed is the run of the dry run whose read-back has looked before the change; nil where none
@@ -78,7 +80,7 @@ func (s *Service) ChangeOf(ctx context.Context, ref flow.ApplyRef, id string) (*
 }
 
 func (s *Service) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.GetMapChangeRow) (*Applying, error) {
-	c := &Applying{ID: row.ID, Step: row.Path[len(row.Path)-1], Verb: row.Verb, dependsOn: row.DependsOn}
+	c := &Applying{ID: row.ID, Step: row.Path[len(row.Path)-1], Verb: row.Verb, Workflow: row.WorkflowID, dependsOn: row.DependsOn}
 	if row.Run != nil {
 		c.Run = &flow.RunRef{TenantID: ref.TenantID, RunID: *row.Run, Attempt: 1}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/action/policy"
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/agents/roster"
 	"agentruntime/internal/kernel/actor"
@@ -26,9 +27,12 @@ func (a *App) buildConversations() (err error) {
 	return err
 }
 
-func (a *App) buildAgents(targets *dispatch.Dispatcher) (err error) {
+func (a *App) buildAgents(targets *dispatch.Dispatcher, policies *policy.Sets) (err error) {
 	box, err := tooling.NewToolbox(tooling.ToolboxDeps{Catalog: a.catalog, Names: targets, Tools: a.tools})
 	if err != nil {
+		return err
+	}
+	if a.advice, err = tooling.NewAdviser(tooling.AdviserDeps{Toolbox: box, Catalog: a.catalog, Policies: policies}); err != nil {
 		return err
 	}
 	starts, err := tooling.NewStarts(tooling.StartsDeps{Maps: a.maps, Agents: a.agents})

@@ -103,6 +103,7 @@ type App struct {
 	facts          *facts.Service
 	maps           *definition.Service
 	authoring      *authoring.Service
+	advice         *tooling.Adviser
 	agents         *roster.Service
 	tools          *tooling.Service
 	executions     *execution.Service
@@ -285,7 +286,7 @@ func (a *App) buildRuns() (err error) {
 	if err := a.buildFacts(); err != nil {
 		return err
 	}
-	if err := a.buildAgents(targets); err != nil {
+	if err := a.buildAgents(targets, sets); err != nil {
 		return err
 	}
 	return a.buildCustomers()
@@ -357,7 +358,7 @@ func (a *App) buildAPI() error {
 		Runs: a.runs, Files: a.files, Approvals: approvals, Policies: a.policies, Audit: a.trail, Events: a.events, Webhooks: a.webhooks, Creations: creations,
 		Customers:  a.customers,
 		Facts:      a.facts,
-		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools, Sandboxes: a.programs,
+		RateLimits: a.limits, Budgets: a.budgets, KillSwitches: switches, ModelProviders: a.modelProviders, Maps: a.maps, Agents: a.agents, Advice: a.advice, Authoring: a.authoring, Executions: a.executions, Conversations: a.conversations, GoalChanges: changes, AgentSessions: a.conversations, Tooling: a.tools, Sandboxes: a.programs,
 		Connections: a.cfg.MaxConnections, Frugal: memory.Frugal, Burst: memory.Burst,
 	})
 	if err == nil && a.roles.Front != nil {

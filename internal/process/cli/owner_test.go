@@ -3,6 +3,11 @@ package cli_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -53,6 +58,25 @@ func TestOwnerCreateMakesATenantOrSaysWhyNot(t *testing.T) {
 	require.NoError(t, admin.QueryRow(t.Context(), `SELECT count(*), (SELECT count(*) FROM tenants), min(id::text), min(role) FROM users
 		WHERE email_verified_at IS NOT NULL`).Scan(&users, &tenants, &id, &role))
 	require.Equal(t, []any{1, 1, made.UserID, "owner"}, []any{users, tenants, id, role})
+	var by string
+	require.NoError(t, admin.QueryRow(t.Context(), `SELECT actor_type || ':' || actor_id FROM audit_records WHERE action = 'tenant.created'`).Scan(&by))
+	require.Equal(t, "operator:", by, "it was not the owner's own act")
+}
+
+// An image is built without the repository. The build argument names the commit.
+func TestVersionNamesTheCommitOfTheImage(t *testing.T) {
+	t.Parallel()
+	docker, err := os.ReadFile("../../../Dockerfile")
+	require.NoError(t, err)
+	flags := regexp.MustCompile(`-ldflags "([^"]*)"`).FindSubmatch(docker)
+	require.NotNil(t, flags)
+	binary := filepath.Join(t.TempDir(), "agentruntime")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", strings.ReplaceAll(string(flags[1]), "${COMMIT}", "0123abc"), "-o", binary, "../../../cmd/agentruntime")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	out, err = exec.CommandContext(t.Context(), binary, "--version").Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), " commit 0123abc")
 }
 
 func TestVersionNamesGo(t *testing.T) {

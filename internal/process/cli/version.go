@@ -5,6 +5,11 @@ import (
 	"runtime/debug"
 )
 
+// commit is the commit of a build that has no repository beside it, as that of the image: the linker sets it.
+//
+//nolint:gochecknoglobals // the linker sets variables only
+var commit string
+
 // Version returns what the build says of this binary: the version of the module, the commit, its
 // time, whether files were changed since, and the version of Go.
 func Version() string {
@@ -17,8 +22,11 @@ func Version() string {
 		said[setting.Key] = setting.Value
 	}
 	text := cmp.Or(info.Main.Version, "(devel)") + " " + info.GoVersion
-	if commit := said["vcs.revision"]; commit != "" {
-		text += " commit " + commit + " of " + said["vcs.time"]
+	switch revision := said["vcs.revision"]; {
+	case revision != "":
+		text += " commit " + revision + " of " + said["vcs.time"]
+	case commit != "":
+		text += " commit " + commit
 	}
 	if said["vcs.modified"] == "true" {
 		text += ", with changes"

@@ -189,6 +189,19 @@ func (c *Catalog) TrustVerb(ctx context.Context, who actor.Actor, name verb.Name
 	return v, err
 }
 
+// TrustedVerbs returns the verbs whose answers the tenant trusts as a whole.
+func (c *Catalog) TrustedVerbs(ctx context.Context, tenant uuid.UUID) (map[verb.Name]bool, error) {
+	rows, err := c.q.TrustedVerbs(ctx, c.db.Tenant(tenant), tenant)
+	if err != nil {
+		return nil, fmt.Errorf("catalog: read the trusted verbs: %w", err)
+	}
+	trusted := make(map[verb.Name]bool, len(rows))
+	for _, r := range rows {
+		trusted[verb.Name{Provider: r.Provider, Verb: r.Name}] = true
+	}
+	return trusted, nil
+}
+
 // verbOfProvider reads a verb. PROVIDER_NOT_FOUND where the tenant has no such provider, else VERB_NOT_FOUND.
 func (c *Catalog) verbOfProvider(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, name verb.Name) (Verb, error) {
 	v, err := c.verb(ctx, tx, tenant, name)

@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/agentdef"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/idempotency"
@@ -119,7 +120,7 @@ func (d Dialect) with(api API, c Change) (Dialect, error) {
 		d.StreamUsage = *c.StreamUsage
 	}
 	if d.MaxTokensField != MaxCompletionTokens && d.MaxTokensField != MaxTokens {
-		return d, fault.Invalid("/dialect/max_tokens_field", "enum", "max_tokens_field is max_completion_tokens or max_tokens.")
+		return d, fault.Invalid("/dialect/max_tokens_field", "enum", near.Enum("max_tokens_field", d.MaxTokensField, MaxCompletionTokens, MaxTokens))
 	}
 	return d, nil
 }
@@ -161,7 +162,7 @@ func (s *Service) checked(in NewProvider) (Provider, error) {
 	}
 	switch {
 	case p.API != OpenAI && p.API != Anthropic:
-		return p, fault.Invalid("/api", "enum", "api is openai or anthropic.")
+		return p, fault.Invalid("/api", "enum", near.Enum("api", p.API, OpenAI, Anthropic))
 	case (p.BaseURL == "") == (p.Private == ""):
 		return p, fault.Invalid("/base_url", "required", "Name either base_url, or private: the name of an address that the operator has listed.")
 	}

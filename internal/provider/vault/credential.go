@@ -12,6 +12,7 @@ import (
 
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -98,7 +99,7 @@ func parseStatus(path, s string, allowed ...Status) (Status, error) {
 		}
 		names[i] = string(a)
 	}
-	return "", fault.Invalid(path, "enum", "status is one of "+strings.Join(names, ", ")+".")
+	return "", fault.Invalid(path, "enum", near.Enum("status", s, names...))
 }
 
 func checkLabel(s string) error {

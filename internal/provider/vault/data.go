@@ -12,6 +12,7 @@ import (
 	"agentruntime/internal/kernel/credential"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/kernel/near"
 )
 
 // Limits on what a credential may contain, in bytes.
@@ -31,7 +32,7 @@ func ParseType(s string) (credential.Kind, error) {
 	case credential.OAuth2, credential.WebhookSecret:
 		return "", fault.Invalid("/type", "enum", "Credentials of this type are not supported yet; use api_key, bearer, basic, custom_header or schemes.")
 	default:
-		return "", fault.Invalid("/type", "enum", "type is api_key, bearer, basic, custom_header or schemes.")
+		return "", fault.Invalid("/type", "enum", near.Enum("type", t, credential.APIKey, credential.Bearer, credential.Basic, credential.CustomHeader, credential.Schemes))
 	}
 }
 

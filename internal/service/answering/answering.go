@@ -167,7 +167,7 @@ func (a *Answerer) Answer(ctx context.Context, in flow.TurnStep) (flow.TurnNext,
 		if err := a.retainLate(ctx, &work{Work: loaded, in: in}); err != nil {
 			return flow.TurnNext{}, err
 		}
-		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: loaded.Turn.State != conversation.Waiting, Answers: len(loaded.Answers)}, nil
+		return repliedAs(loaded.Turn.State, loaded.Turn.Status, len(loaded.Answers)), nil
 	}
 	w := &work{Work: loaded, in: in, known: known}
 	w.asGoal()
@@ -388,7 +388,7 @@ func (a *Answerer) answered(
 		if err := a.retain(ctx, w, *reply); err != nil {
 			return flow.TurnNext{}, err
 		}
-		return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: reply.State == conversation.Ended, Answers: len(w.Answers)}, nil
+		return repliedAs(reply.State, reply.Status, len(w.Answers)), nil
 	}
 	w.Answers = append(w.Answers, w.next)
 	return a.follow(ctx, w, w.next.Response.Calls)

@@ -429,7 +429,7 @@ func (a *Answerer) End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, err
 	w := &work{Work: loaded, in: flow.TurnStep{Actions: in.Actions, Late: in.Late}, ended: true}
 	w.asGoal()
 	if w.Turn.State == conversation.Ended {
-		return flow.TurnNews{Over: true}, a.afterTakeOver(ctx, w, in)
+		return flow.TurnNews{Over: true, Status: stepmachine.Status(w.Turn.Status)}, a.afterTakeOver(ctx, w, in)
 	}
 	w.find(len(w.Answers))
 	if len(w.Answers) == in.Answer { // otherwise the model has answered once more, and heard of them
@@ -450,5 +450,5 @@ func (a *Answerer) End(ctx context.Context, in flow.TurnEnd) (flow.TurnNews, err
 	if err := a.d.Conversations.EndPart(ctx, w.Work, r); err != nil {
 		return flow.TurnNews{}, err
 	}
-	return flow.TurnNews{Over: true}, nil
+	return flow.TurnNews{Over: true, Status: stepmachine.StatusCancelled}, nil
 }

@@ -235,7 +235,16 @@ func (a *Answerer) end(ctx context.Context, w *work, r *conversation.Reply) (flo
 			return flow.TurnNext{}, err
 		}
 	}
-	return flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: r.State == conversation.Ended, Answers: len(w.Answers)}, a.d.Conversations.EndPart(ctx, w.Work, *r)
+	return repliedAs(r.State, r.Status, len(w.Answers)), a.d.Conversations.EndPart(ctx, w.Work, *r)
+}
+
+// repliedAs returns what follows from a reply after so many answers of the model.
+func repliedAs(state conversation.State, status conversation.Status, answers int) flow.TurnNext {
+	next := flow.TurnNext{Private: flow.IsPrivate(), Replied: true, Over: state != conversation.Waiting, Answers: answers}
+	if next.Over {
+		next.Status = stepmachine.Status(status)
+	}
+	return next
 }
 
 // deadline is when the agent's time for the message ends. The time in which it waits does not count.

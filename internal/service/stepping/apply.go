@@ -42,7 +42,7 @@ func (s *Stepper) BeginChange(ctx context.Context, in flow.ApplyRef) (flow.Apply
 	if drift != "" {
 		return endedChange(c), s.EndChange(ctx, c, execution.DriftedEnd(drift))
 	}
-	return s.claimChange(ctx, c, in, args)
+	return s.claimChange(ctx, c, args)
 }
 
 // drifted looks whether what the change is about is as the dry run has seen it, and returns why it is
@@ -62,7 +62,7 @@ func (s *Stepper) drifted(ctx context.Context, c *execution.Applying, args json.
 }
 
 // claimChange claims the run of a change. It acts for whom the dry run acted.
-func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, in flow.ApplyRef, args json.RawMessage) (flow.ApplyStep, error) {
+func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, args json.RawMessage) (flow.ApplyStep, error) {
 	e := c.Execution
 	metadata, err := aboutCall(e, c.Step, c.CredentialID, making{change: c.ID})
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Stepper) claimChange(ctx context.Context, c *execution.Applying, in flo
 	req := run.Request{
 		Verb: c.Verb, Args: args, SessionID: e.SessionID, Metadata: metadata,
 		Origin: run.Origin{
-			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &parent, Step: &c.Step, WorkflowID: flow.ApplyWorkflowID(in), Driver: flow.DriverChanges,
+			Kind: actor.Map, KeyID: who.KeyID(), UserID: who.UserID(), ParentID: &parent, Step: &c.Step, WorkflowID: c.Workflow, Driver: flow.DriverChanges,
 			AgentID: c.Agent,
 		},
 		StepKey:   run.StepKey(parent, "change "+c.ID, 0, 1),
@@ -105,7 +105,7 @@ func (s *Stepper) GoOnWithChange(ctx context.Context, in flow.ApplyCall) (flow.A
 	}
 	handedOver := in.Look
 	if in.HandOver {
-		if _, err := s.d.Runs.HandOver(ctx, in.Run, flow.ApplyWorkflowID(in.ApplyRef)); err != nil {
+		if _, err := s.d.Runs.HandOver(ctx, in.Run, c.Workflow); err != nil {
 			return flow.ApplyStep{}, err
 		}
 		handedOver = true
@@ -130,7 +130,7 @@ func endedChange(c *execution.Applying) flow.ApplyStep {
 // afterChange returns how far a change is, and commits its end where its run has ended.
 func (s *Stepper) afterChange(ctx context.Context, c *execution.Applying, at run.Progress) (flow.ApplyStep, error) {
 	r := at.Run
-	out := flow.ApplyStep{Change: c.ID, Run: flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}, Step: at.Step}
+	out := flow.ApplyStep{Change: c.ID, Verb: c.Verb, Run: flow.RunRef{TenantID: r.TenantID, RunID: r.ID, Attempt: r.Attempt}, Step: at.Step}
 	if !at.Step.Done {
 		if c.Run != nil {
 			out.Run = *c.Run

@@ -59,6 +59,16 @@ func asksManager(turns []execution.ModelTurn) []execution.ModelTurn {
 	return turns[from:]
 }
 
+// operationOf returns whether a verb that the worker was offered reads or writes; "" where it was not offered.
+func operationOf(tools []model.Tool, name string) string {
+	for _, t := range tools {
+		if t.Name == name {
+			return t.Operation
+		}
+	}
+	return ""
+}
+
 // work returns what the manager of a step judges: the last answer of the worker, with all calls of the
 // step. turns end with that answer. failed is why the step fails instead.
 func (s *Stepper) work(
@@ -87,6 +97,7 @@ func (s *Stepper) work(
 		for n, call := range list {
 			seen := modelstep.Call{
 				ID: evidenceID(i, n), Verb: call.Verb, Args: call.Args, Status: call.Status, Result: call.Result, Error: modelstep.FailureOf(call.failed),
+				Operation: operationOf(turns[0].Request.Tools, call.Verb),
 			}
 			if !succeeded(call.Status) && !slices.Contains(handled, seen.ID) {
 				wrong = append(wrong, seen.ID+" ("+call.Verb+")")

@@ -304,7 +304,7 @@ func (s *Stepper) follow(ctx context.Context, asked execution.AskedModel, by *ro
 	most := left(by, turns)
 	for i, call := range means.calls {
 		if i < model.MaxCalls && callable(turns, call) == nil && len(out.Calls) < most {
-			out.Calls = append(out.Calls, i)
+			out.Calls, out.Verbs = append(out.Calls, i), append(out.Verbs, call.Name)
 		}
 	}
 	return out, nil

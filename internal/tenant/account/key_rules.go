@@ -142,8 +142,8 @@ func identityMode(given *string, runtime bool) (*string, error) {
 		return nil, fault.Invalid("/identity_mode", "not_for_runtime_keys", "A key with an actions permission takes no identity_mode.")
 	}
 	mode := strings.ToLower(*given)
-	if !slices.Contains([]string{"anonymous", "identified", "required"}, mode) {
-		return nil, fault.Invalid("/identity_mode", "enum", "identity_mode is anonymous, identified or required.")
+	if modes := []string{"anonymous", "identified", "required"}; !slices.Contains(modes, mode) {
+		return nil, fault.Invalid("/identity_mode", "enum", near.Enum("identity_mode", mode, modes...))
 	}
 	return &mode, nil
 }

@@ -13,6 +13,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
@@ -132,7 +133,7 @@ const listedKeys = 1000
 func (s *Service) ListKeys(ctx context.Context, tenant uuid.UUID, status string) ([]Key, error) {
 	status = strings.ToLower(status)
 	if status != "" && status != KeyActive && status != "all" {
-		return nil, fault.Invalid("query.status", "enum", "status is active or all.")
+		return nil, fault.Invalid("query.status", "enum", near.Enum("status", status, KeyActive, "all"))
 	}
 	revoked := int32(0)
 	if status == "all" {

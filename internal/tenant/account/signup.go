@@ -76,6 +76,7 @@ func (s *Service) SignUp(ctx context.Context, who actor.Actor, in SignupInput) (
 	if err != nil {
 		return SignedUp{}, err
 	}
+	row.ActorType, row.ActorID = string(actor.User), row.UserID.String() // it is their own act
 	asked := &db.Batch{}
 	s.queueAsked(asked, who, MailSignup, row.Email, &row.UserID)
 	if err := s.d.DB.InTenant(ctx, row.TenantID, func(tx pgx.Tx) error { return s.makeOwner(ctx, tx, row, asked) }); err != nil {
@@ -105,7 +106,7 @@ func (s *Service) ownerOf(ctx context.Context, who actor.Actor, in SignupInput, 
 	return dbsqlc.SignUpParams{
 		UserID: newID(), TenantID: newID(), Email: email, PasswordHash: hash, Name: in.Name, Now: s.now(), TenantName: tenant,
 		PolicyID: newID(), Policy: s.d.FirstPolicy, PolicyRecordID: newID(),
-		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
+		RecordID: newID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr, ActorType: string(who.Kind), ActorID: who.IDText(),
 	}, nil
 }
 

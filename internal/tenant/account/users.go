@@ -13,6 +13,7 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/kernel/near"
 	"agentruntime/internal/record/audit"
 )
 
@@ -24,7 +25,7 @@ func parseRole(s string) (actor.Role, error) {
 	if r := actor.Role(strings.ToLower(s)); r.Valid() {
 		return r, nil
 	}
-	return "", fault.Invalid("/role", "enum", "role is owner, admin, approver or member.")
+	return "", fault.Invalid("/role", "enum", near.Enum("role", actor.Role(s), actor.RoleOwner, actor.RoleAdmin, actor.RoleApprover, actor.RoleMember))
 }
 
 // The states of a user.
@@ -125,7 +126,7 @@ func (s *Service) ListUsers(ctx context.Context, tenant uuid.UUID, f UserFilter)
 	case UserRemoved:
 		arg.Removed = true
 	default:
-		return nil, false, fault.Invalid("query.status", "enum", "status is active, invited, removed or all.")
+		return nil, false, fault.Invalid("query.status", "enum", near.Enum("status", f.Status, UserActive, UserInvited, UserRemoved, "all"))
 	}
 	rows, err := s.q.ListUsers(ctx, s.d.DB.Reading(tenant, db.ListLimit), arg)
 	if err != nil {

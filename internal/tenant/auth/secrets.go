@@ -16,10 +16,9 @@ import (
 const KeyPrefix = "ark_"
 
 const (
-	keyPrefix   = KeyPrefix
 	keyRandom   = 30 // base62 characters: 178 bits
 	keyChecksum = 6  // base62 characters are enough for any CRC-32
-	keyLength   = len(keyPrefix) + keyRandom + keyChecksum
+	keyLength   = len(KeyPrefix) + keyRandom + keyChecksum
 
 	refreshPrefix = "art_"
 	refreshRandom = 32 // bytes
@@ -63,20 +62,20 @@ func (s *Secrets) digest(purpose, value string) []byte {
 // NewKey mints an API key: the secret, shown once; the preview that listings
 // show; and the hash that is stored.
 func (s *Secrets) NewKey() (secret, preview string, hash []byte) {
-	body := keyPrefix + randomBase62(keyRandom)
+	body := KeyPrefix + randomBase62(keyRandom)
 	secret = body + checksum(body)
-	preview = secret[:len(keyPrefix)+4] + "…" + secret[len(secret)-4:]
+	preview = secret[:len(KeyPrefix)+4] + "…" + secret[len(secret)-4:]
 	return secret, preview, s.digest("api_key", secret)
 }
 
 // KeyHash returns the hash to look a presented key up by, and false where its form
 // or checksum shows that it was mistyped and cannot exist.
 func (s *Secrets) KeyHash(secret string) ([]byte, bool) {
-	if len(secret) != keyLength || !strings.HasPrefix(secret, keyPrefix) {
+	if len(secret) != keyLength || !strings.HasPrefix(secret, KeyPrefix) {
 		return nil, false
 	}
-	body := secret[:len(keyPrefix)+keyRandom]
-	if strings.Trim(body[len(keyPrefix):], base62) != "" || checksum(body) != secret[len(body):] {
+	body := secret[:len(KeyPrefix)+keyRandom]
+	if strings.Trim(body[len(KeyPrefix):], base62) != "" || checksum(body) != secret[len(body):] {
 		return nil, false
 	}
 	return s.digest("api_key", secret), true

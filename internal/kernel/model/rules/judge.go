@@ -31,6 +31,8 @@ type shown struct {
 	Status string          `json:"status"`
 	Result json.RawMessage `json:"result"`
 	Error  *failure        `json:"error"`
+	// Operation is whether the verb reads or writes, as the catalog has it.
+	Operation string `json:"operation"`
 }
 
 func (s shown) made() made {
@@ -173,7 +175,7 @@ func evidence(c criterion, calls []shown) []string {
 		}) {
 			byWords = append(byWords, call.ID)
 		}
-		if !readers.MatchString(name) {
+		if call.Operation != "read" {
 			writes = append(writes, call.ID)
 		}
 	}

@@ -286,6 +286,9 @@ func TestRulesJudgeByChecks(t *testing.T) {
 	message := map[string]any{"id": "c2", "verb": "shop:send_message", "status": "executed", "result": map[string]any{"id": "msg_1"}}
 	failed := map[string]any{"id": "c3", "verb": "shop:send_message", "status": "failed", "error": map[string]any{"code": "PROVIDER_ERROR", "detail": "it is down"}}
 	blocked := map[string]any{"id": "c4", "verb": "shop:send_message", "status": "failed", "error": map[string]any{"code": "GOVERNANCE_BLOCKED", "detail": "a policy"}}
+	// Whether a verb writes is said by the catalog, not by its name.
+	peek := map[string]any{"id": "c5", "verb": "bank:peek_ledger", "status": "executed", "operation": "read"}
+	take := map[string]any{"id": "c6", "verb": "bank:fetch_funds", "status": "executed", "operation": "write"}
 	passes := []map[string]any{{"name": "schema", "passed": true}}
 	fails := []map[string]any{{"name": "schema", "passed": true}, {"name": "complete_when", "passed": false, "detail": "it is false"}}
 	type list = []map[string]any
@@ -299,6 +302,7 @@ func TestRulesJudgeByChecks(t *testing.T) {
 		"all passes":                  {list{refund, message}, passes, map[string]any{"ok": true}, "complete", []string{"c1", "c2"}, ""},
 		"no call was needed":          {list{}, passes, map[string]any{"ok": true}, "complete", []string{modelstep.OutputEvidence, modelstep.OutputEvidence}, ""},
 		"only an answer":              {list{map[string]any{"id": "input_0", "verb": "input", "args": map[string]any{}, "status": "executed", "result": "ord_1001"}}, passes, map[string]any{"ok": true}, "complete", []string{modelstep.OutputEvidence, modelstep.OutputEvidence}, ""},
+		"a write by the catalog":      {list{peek, take}, passes, map[string]any{"ok": true}, "complete", []string{"c6", "c6"}, ""},
 		"a check does not pass":       {list{refund, message}, fails, map[string]any{}, "retry", []string{"-", "-"}, "complete_when (it is false)"},
 		"only failed calls":           {list{failed}, passes, map[string]any{}, "retry", []string{"-", "-"}, "refunded, told"},
 		"a failure that stays":        {list{blocked}, fails, map[string]any{}, "failed", []string{"-", "-"}, "a policy"},
