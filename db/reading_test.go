@@ -106,14 +106,14 @@ func TestEndOfAContextStopsItsStatement(t *testing.T) {
 		return b
 	}
 	for name, run := range map[string]func(ctx context.Context) error{
-		"a statement": func(ctx context.Context) error { return sleep(ctx, d.Pool.Tenant(tenant), 60) },
-		"a batch":     func(ctx context.Context) error { return d.Pool.Send(ctx, tenant, batch()) },
+		"a statement": func(ctx context.Context) error { return sleep(ctx, d.Tenant(tenant), 60) },
+		"a batch":     func(ctx context.Context) error { return d.Send(ctx, tenant, batch()) },
 		"a transaction": func(ctx context.Context) error {
-			return d.Pool.InTenant(ctx, tenant, func(tx pgx.Tx) error { return sleep(ctx, tx, 60) })
+			return d.InTenant(ctx, tenant, func(tx pgx.Tx) error { return sleep(ctx, tx, 60) })
 		},
-		"read and write": func(ctx context.Context) error { return d.Pool.ReadAndWrite(ctx, tenant, batch(), nil) },
+		"read and write": func(ctx context.Context) error { return d.ReadAndWrite(ctx, tenant, batch(), nil) },
 		"a batch within": func(ctx context.Context) error {
-			return d.Pool.InTenant(ctx, tenant, func(tx pgx.Tx) error { return batch().SendIn(ctx, tx) })
+			return d.InTenant(ctx, tenant, func(tx pgx.Tx) error { return batch().SendIn(ctx, tx) })
 		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -125,6 +125,6 @@ func TestEndOfAContextStopsItsStatement(t *testing.T) {
 			return err == nil && n == 0
 		}, 10*time.Second, 10*time.Millisecond, "%s goes on", name)
 	}
-	_, err = d.Pool.Tenant(tenant).Exec(t.Context(), "select 1")
+	_, err = d.Tenant(tenant).Exec(t.Context(), "select 1")
 	require.NoError(t, err)
 }

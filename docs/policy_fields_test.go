@@ -21,7 +21,7 @@ func TestPoliciesPageSaysWhoSetsEachField(t *testing.T) {
 		if row[2] == "Set by" {
 			continue
 		}
-		for _, name := range strings.Split(row[1], ", ") {
+		for name := range strings.SplitSeq(row[1], ", ") {
 			told[strings.Trim(name, "`")], told2 = row[2], told2+1
 		}
 	}

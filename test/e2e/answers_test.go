@@ -37,11 +37,8 @@ func cut(body string, headers ...string) func(net.Conn) { return sent(body, len(
 
 func sent(body string, length int, headers []string) func(net.Conn) {
 	return func(c net.Conn) {
-		head := "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(length) + "\r\n"
-		for _, h := range headers {
-			head += h + "\r\n"
-		}
-		_, _ = io.WriteString(c, head+"\r\n"+body)
+		head := append([]string{"HTTP/1.1 200 OK", "Connection: close", "Content-Length: " + strconv.Itoa(length)}, headers...)
+		_, _ = io.WriteString(c, strings.Join(head, "\r\n")+"\r\n\r\n"+body)
 	}
 }
 

@@ -29,24 +29,28 @@ func textsOfUsers() map[string]struct {
 		"the data of a signal": {
 			`{"id":"w","type":"wait","event":{"type":"go"}},` + pay + `"${steps.w.output.data.id}"}}`,
 			func(t *testing.T, by, _ *rig.Client, path, value string) {
+				t.Helper()
 				require.Equal(t, http.StatusOK, by.Do(http.MethodPost, path+"/signal", map[string]any{"name": "go", "data": map[string]any{"id": value}}).Status)
 			},
 		},
 		"an edit of an approval step": {
 			`{"id":"ask","type":"approval","title":"Go?","payload":{"id":"old"}},` + pay + `"${steps.ask.output.payload.id}"}}`,
 			func(t *testing.T, by, _ *rig.Client, path, value string) {
+				t.Helper()
 				ask(t, by, path, "approve", map[string]any{"edited_args": map[string]any{"id": value}})
 			},
 		},
 		"a response to an approval step": {
 			`{"id":"ask","type":"approval","title":"Go?","form":{"type":"object"}},` + pay + `"${steps.ask.output.response.id}"}}`,
 			func(t *testing.T, by, _ *rig.Client, path, value string) {
+				t.Helper()
 				ask(t, by, path, "approve", map[string]any{"response": map[string]any{"id": value}})
 			},
 		},
 		"the reason of a decision": {
 			`{"id":"ask","type":"approval","title":"Go?"},` + pay + `"${steps.ask.output.reason}"}}`,
 			func(t *testing.T, by, _ *rig.Client, path, value string) {
+				t.Helper()
 				ask(t, by, path, "approve", map[string]any{"reason": value})
 			},
 		},

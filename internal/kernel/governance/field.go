@@ -280,7 +280,7 @@ func sourcesDocument(sources []string) []byte {
 	if slices.Contains(sources, moreSources) {
 		return []byte("more")
 	}
-	raw, _ := json.Marshal(map[string][]string{memberSources: sources}) // texts can be written
+	raw, _ := json.Marshal(map[string][]string{memberSources: sources}) //nolint:errchkjson // texts can be written
 	return raw
 }
 

@@ -34,9 +34,9 @@ func (t *Stream) Next(piece string) string {
 	t.held = append(t.held, piece...)
 	to := t.s.begins(t.held)
 	spans := t.s.find(t.held)
-	for i := len(spans) - 1; i >= 0; i-- {
-		if spans[i].from < to && to < spans[i].to {
-			to = spans[i].from // one secret may begin inside another
+	for _, span := range slices.Backward(spans) {
+		if span.from < to && to < span.to {
+			to = span.from // one secret may begin inside another
 		}
 	}
 	shown := string(t.s.Scrub(t.held[:to:to]))

@@ -122,12 +122,7 @@ func (s *Stepper) Call(ctx context.Context, in flow.MapCall) (flow.MapCallEnd, e
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
-	if e.Tainted || how.tainted {
-		if how.unnamed, err = s.Unnamed(ctx, e, args); err != nil {
-			return flow.MapCallEnd{}, err
-		}
-	}
-	metadata, err := aboutCall(e, path, call.CredentialID, how)
+	metadata, err := s.about(ctx, e, path, call.CredentialID, how, args)
 	if err != nil {
 		return flow.MapCallEnd{}, err
 	}
@@ -245,6 +240,16 @@ type making struct {
 	// byModel: a model has asked for the call. by is the stored agent whose model it is; nil for none.
 	byModel bool
 	by      *execution.StepAgent
+}
+
+// about is aboutCall for a call with arguments that a model, or a result, may have made.
+func (s *Stepper) about(ctx context.Context, e execution.Execution, step, credential string, how making, args json.RawMessage) (metadata json.RawMessage, err error) {
+	if e.Tainted || how.tainted {
+		if how.unnamed, err = s.Unnamed(ctx, e, args); err != nil {
+			return nil, err
+		}
+	}
+	return aboutCall(e, step, credential, how)
 }
 
 // aboutCall returns the metadata of the run of a call that the step makes. credential may be "".

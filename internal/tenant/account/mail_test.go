@@ -397,7 +397,7 @@ func TestMailWithLinksOfATenantIsBoundedInAnHour(t *testing.T) {
 	invite := func() error {
 		made, err := h.Invite(t.Context(), as(ada), InviteInput{Email: uuid.NewString() + "@example.com", Role: "member"})
 		if err == nil {
-			err = h.RemoveUser(t.Context(), as(ada), made.User.ID.String(), nil)
+			err = h.RemoveUser(t.Context(), as(ada), made.ID.String(), nil)
 		}
 		return err
 	}
