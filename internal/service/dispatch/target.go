@@ -189,8 +189,9 @@ func (t *target) Meets(conditions []governance.Condition, args json.RawMessage, 
 // CustomerNames implements run.Target.
 func (t *target) CustomerNames() []string { return t.customerNames }
 
-// PolicyVersion implements run.Target.
-func (t *target) PolicyVersion() int64 { return t.policies.Judge().Version() }
+// PolicyVersion implements run.Target. The policies may be newer than what was read of the verb, for
+// example whose words its results are: then the gate is closed, and the call is judged again.
+func (t *target) PolicyVersion() int64 { return min(t.policyVersion, t.policies.Judge().Version()) }
 
 // Read implements run.Target.
 func (t *target) Read() run.Read {
