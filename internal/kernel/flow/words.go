@@ -219,7 +219,7 @@ func TurnDetails(held []HeldCall) string {
 		b.WriteString("\n- " + c.words())
 	}
 	if more := len(held) - whoMost; more > 0 {
-		fmt.Fprintf(&b, "\n- %d calls more", more)
+		b.WriteString("\n- " + strconv.Itoa(more) + " calls more")
 	}
 	return b.String()
 }

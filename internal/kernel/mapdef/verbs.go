@@ -1,7 +1,6 @@
 package mapdef
 
 import (
-	"maps"
 	"slices"
 
 	"agentruntime/internal/kernel/verb"
@@ -10,10 +9,10 @@ import (
 // Verbs returns the verbs that a definition names, each once and in order: those of its verb steps and
 // compensations, and the tools of its agent steps that are no pattern.
 func (d *Definition) Verbs() []string {
-	names := map[string]bool{}
+	list := []string{}
 	add := func(name string) {
 		if _, err := verb.Parse(name); err == nil {
-			names[name] = true
+			list = append(list, name)
 		}
 	}
 	see := func(s *Step) {
@@ -31,7 +30,6 @@ func (d *Definition) Verbs() []string {
 	}
 	Walk(d.Steps, see)
 	Walk(d.OnFailure, see)
-	list := slices.AppendSeq(make([]string, 0, len(names)), maps.Keys(names))
 	slices.Sort(list)
-	return list
+	return slices.Compact(list)
 }
