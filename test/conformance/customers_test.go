@@ -79,7 +79,7 @@ func (j *journey) memory() {
 	}
 	j.get(j.user, 200, tea)
 	other := j.post(j.user, 201, memory, object{"text": "Has a dog."}).Header.Get("Location")
-	j.call(j.user, 200, http.MethodPatch, other, object{"text": "Has two dogs.", "profile": true, "tainted": true})
+	j.call(j.user, 200, http.MethodPatch, other, object{"text": "Has two dogs.", "tainted": true})
 	j.refused(j.server, 403, "INSUFFICIENT_PERMISSIONS", http.MethodPatch, other, object{"tainted": false})
 	j.refused(j.user, 409, "CONFLICT", http.MethodPatch, other, object{"text": "Prefers coffee."})
 	j.refused(j.user, 400, "VALIDATION_ERROR", http.MethodPatch, other, object{"text": ""})

@@ -215,7 +215,7 @@ func (j *journey) changes() {
 		j.call(j.user, 200, http.MethodGet, "/v1/approvals?status=pending&kind=hold&verb=gated:pay", nil).Data(j.t, &held)
 		return len(held) == 1
 	}, time.Minute, 100*time.Millisecond)
-	j.post(j.user, 200, "/v1/approvals/"+held[0].ID+"/approve", nil)
+	j.post(j.second, 200, "/v1/approvals/"+held[0].ID+"/approve", nil)
 	j.post(j.user, 200, decide, all, "Prefer: wait=60")
 	j.drop(gate)
 	j.refused(j.user, 409, "CONFLICT", http.MethodPost, decide, object{"reject": "all"})
