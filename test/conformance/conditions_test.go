@@ -51,7 +51,7 @@ func (j *journey) conditions() {
 		policy:                                          {"priority": 1},
 		policy + "/coverage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z":                                                                              nil,
 		create("/v1/grants", object{"verb": "gated:pay", "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "max_uses": 1, "reason": "r"}): {"max_uses": 1},
-		create("/v1/model-providers", object{"slug": "conditions", "api": "openai", "base_url": "https://example.com"}):                                     nil,
+		create("/v1/model-providers", object{"slug": "conditions", "api": "openai", "base_url": "https://example.com"}):                                     {"dialect": object{"max_tokens_field": "max_tokens"}},
 		create("/v1/kill-switch", object{"scope": "agent", "target": "conditions", "reason": "r"}):                                                          nil,
 		create("/v1/credentials", object{"provider": "unconnected", "type": "bearer", "data": object{"token": "t"}}):                                        {"label": "x"},
 		create("/v1/users", object{"email": "conditions@example.com", "role": "member"}):                                                                    {"name": "x"},
