@@ -10,6 +10,7 @@ import (
 	_ "time/tzdata" // the zones of conditions, also where the machine has none
 
 	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/kernel/taint"
 )
 
 // FieldTainted is true where an agent has read what others than the tenant wrote.
@@ -42,7 +43,6 @@ const (
 	lookupPrefix   = "lookup."           // of the answer of a look-up
 	sessionPrefix  = "session."
 	memberSources  = "taint_sources" // a list, so it is of a document
-	moreSources    = "more"          // stands for those that the list has no room for (taint.More)
 )
 
 // fieldValues are the values of fields that have only a few.
@@ -277,7 +277,7 @@ func sourcesDocument(sources []string) []byte {
 	if len(sources) == 0 {
 		return nil
 	}
-	if slices.Contains(sources, moreSources) {
+	if slices.Contains(sources, taint.More) {
 		return []byte("more")
 	}
 	raw, _ := json.Marshal(map[string][]string{memberSources: sources}) //nolint:errchkjson // texts can be written
