@@ -77,8 +77,8 @@ func (s *Service) Model(ctx context.Context, e Execution, ref stepmachine.Ref) (
 	return a, err
 }
 
-// Unnamed returns the first address in the arguments of a call that the tenant has not named: in the Map, or
-// in the payload of a trigger that nothing of others has led to. "" where there is none.
+// Unnamed returns the first address in the arguments of a call that the Map does not name; "" where there is
+// none. What has triggered the Map is not known to be the tenant's own words.
 func (s *Service) Unnamed(ctx context.Context, e Execution, args json.RawMessage) (string, error) {
 	if taint.Unnamed(args) == "" {
 		return "", nil
@@ -87,19 +87,7 @@ func (s *Service) Unnamed(ctx context.Context, e Execution, args json.RawMessage
 	if err != nil {
 		return "", err
 	}
-	named := taint.Texts(v.Program.Definition().Source())
-	if len(e.Chain.Turns) == 0 && !e.Tainted {
-		l, err := s.loader(ctx, e, nil)
-		if err != nil {
-			return "", err
-		}
-		payload, err := l.load(stepmachine.Stored{ID: triggerData})
-		if err != nil {
-			return "", err
-		}
-		named = append(named, taint.Texts(payload)...)
-	}
-	return taint.Unnamed(args, named...), nil
+	return taint.Unnamed(args, taint.Texts(v.Program.Definition().Source())...), nil
 }
 
 // Check returns what is wrong with an output of the step, by its schema; nil where it fits.
