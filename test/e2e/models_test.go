@@ -81,7 +81,7 @@ func modelScript(tb testing.TB) string {
 		require.NoError(tb, json.Unmarshal(raw, &c))
 		all = append(all, c.Models...)
 	}
-	for _, one := range slices.Concat(unsettling, scripted, plans, rehearsals, hostilePlans, faultReplies, recalls, remembering, rememberingPlans, loops, sessionReplies, starting, stepAgents, managing, guiding, spending, paging, forged, inLanguages, printing, judging, refusals, hiding, replies) {
+	for _, one := range slices.Concat(unsettling, scripted, plans, rehearsals, hostilePlans, faultReplies, recalls, remembering, rememberingPlans, loops, sessionReplies, persons, starting, stepAgents, managing, guiding, spending, paging, forged, inLanguages, printing, judging, refusals, hiding, replies) {
 		all = append(all, json.RawMessage(one))
 	}
 	raw, err := json.Marshal(all)
