@@ -8,6 +8,9 @@ MAKEFLAGS += --no-builtin-rules
 GO ?= go
 # Small static binaries whose bytes do not depend on where they were built.
 RELEASE := -trimpath -ldflags '-s -w'
+# What --version says where Go finds no repository, or may not look for one.
+COMMIT ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
+STAMP = -X=agentruntime/internal/process/cli.commit=$(COMMIT)
 # $(PROGRESS) compiles as `go build` does, and shows how far it is.
 PROGRESS := GO='$(GO)' bin/progress
 # Where the programs come from that `make conformance` tests against.
@@ -29,12 +32,12 @@ dev_binary = bin/agentruntime-dev$(if $(TEMPORAL),-external)
 .PHONY: dev
 dev: bin/progress ## run everything in one process tree (ARGS='--listen :8080', TEMPORAL=host:port)
 	@echo 'Compiling what is not compiled yet; the first time takes minutes.'
-	@$(PROGRESS) $(if $(TEMPORAL),-tags external) -o $(dev_binary) ./cmd/agentruntime-dev
+	@GOFLAGS="$$GOFLAGS -ldflags=$(STAMP)" $(PROGRESS) $(if $(TEMPORAL),-tags external) -o $(dev_binary) ./cmd/agentruntime-dev
 	@$(dev_binary) $(if $(TEMPORAL),--temporal '$(TEMPORAL)') $(ARGS)
 
 .PHONY: build
 build: ## build the product binary, bin/agentruntime
-	CGO_ENABLED=0 $(GO) build $(RELEASE) -o bin/agentruntime ./cmd/agentruntime
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(STAMP)' -o bin/agentruntime ./cmd/agentruntime
 
 .PHONY: gen
 gen: bin/sqlc ## generate db/dbsqlc from queries/, the OpenAPI document, and whatever go:generate names

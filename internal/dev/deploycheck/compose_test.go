@@ -25,8 +25,11 @@ const root = "../../.."
 
 // service is what the checks ask about one entry of docker-compose.yml.
 type service struct {
-	Image       string
-	Build       string
+	Image string
+	Build struct {
+		Context string
+		Args    map[string]string
+	}
 	Command     []string
 	Restart     string
 	Ports       []string
@@ -92,7 +95,8 @@ func TestCommandsExist(t *testing.T) {
 	for _, name := range ours() {
 		require.Equal(t, []string{name}, c.Services[name].Command, name)
 		require.Contains(t, known, name)
-		require.Equal(t, ".", c.Services[name].Build, name)
+		require.Equal(t, ".", c.Services[name].Build.Context, name)
+		require.Equal(t, map[string]string{"COMMIT": "${COMMIT:-}"}, c.Services[name].Build.Args, "%s: what --version says", name)
 	}
 }
 

@@ -77,6 +77,7 @@ func TestVersionNamesTheCommitOfTheImage(t *testing.T) {
 	out, err = exec.CommandContext(t.Context(), binary, "--version").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(out), " commit 0123abc")
+	require.NotContains(t, string(out), "(devel)")
 }
 
 func TestVersionNamesGo(t *testing.T) {
