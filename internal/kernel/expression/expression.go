@@ -71,7 +71,7 @@ func parse(source string, program bool) (*Expr, *SyntaxError) {
 // Check finds what only compiling finds: names of functions and variables that do not exist.
 func (e *Expr) Check() *SyntaxError {
 	if _, err := e.compile(); err != nil {
-		return &SyntaxError{Message: err.Error()}
+		return &SyntaxError{Message: clip(err.Error(), maxDetail)} // it repeats names whole
 	}
 	return nil
 }

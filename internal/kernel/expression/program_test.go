@@ -64,12 +64,13 @@ func TestProgramIsRefusedWithItsPlace(t *testing.T) {
 		`now`: {0, "now is not allowed"}, `$now`: {0, "$now is not allowed"}, `env`: {0, "env is not allowed in a program"}, `$ENV`: {0, "$ENV is not allowed in a program"},
 		`input`: {0, "input is not allowed"}, `[inputs]`: {0, "inputs is not allowed"}, `debug`: {0, "in a program"}, `halt`: {0, "in a program"}, `import "a" as a; .`: {0, "in a program"},
 		`trigger_data.x`: {0, "there is no trigger_data"}, `steps.a.output`: {0, "there is no steps"}, `item`: {0, "there is no item"}, `nosuch`: {0, "there is no nosuch"},
-		`nosuch(1)`: {0, "nosuch/1"}, `$nosuch`: {0, "$nosuch"}, `$__loc__`: {0, "$__"},
+		`nosuch(1)`: {0, "nosuch/1"}, `$nosuch`: {0, "$nosuch"}, `$__loc__`: {0, "$__"}, `$nosuch` + strings.Repeat("x", 4000): {0, "variable not defined: $nosuch"},
 		`"` + strings.Repeat("x", expression.MaxProgram) + `"`: {0, "at most 4096 bytes"},
 	} {
 		_, err := expression.ParseProgram(source)
 		require.NotNil(t, err, source)
 		require.Contains(t, err.Message, want.message, source)
+		require.Less(t, len(err.Message), 320, "%.40s", source)
 		require.Equal(t, want.offset, err.Offset, source)
 	}
 }
