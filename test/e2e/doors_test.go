@@ -235,10 +235,14 @@ func TestExecutionsOfAllKindsAreOneList(t *testing.T) {
 	runtime.Do(http.MethodPost, "/v1/auth/login", map[string]string{"email": s.Email, "password": s.Password}).Data(t, &in)
 	user := &rig.Client{Base: s.APIURL, Token: in.Token, HTTP: rig.NewHTTP()}
 
-	own := "own-" + session
-	requireRun(t, runtime.Do(http.MethodPost, "/v1/runtime/actions/run", map[string]any{
-		"verb": "shop:get_order", "args": map[string]any{"order_id": "ord_1001"}, "session_id": session, "execution_id": own,
-	}))
+	own, like := "own-"+session, "exec_fff"+session
+	for _, id := range []string{own, like, ""} {
+		call := map[string]any{"verb": "shop:get_order", "args": map[string]any{"order_id": "ord_1001"}, "session_id": session}
+		if id != "" {
+			call["execution_id"] = id
+		}
+		requireRun(t, runtime.Do(http.MethodPost, "/v1/runtime/actions/run", call))
+	}
 	require.Equal(t, http.StatusOK, runtime.Do(http.MethodPost, "/v1/maps/"+s.MapID+"/trigger", map[string]any{"session_id": session, "payload": map[string]any{"order_id": "ord_1001"}}).Status)
 	require.Equal(t, http.StatusOK, agent.Do(http.MethodPost, "/v1/agents/"+s.AgentID+"/message", map[string]any{"message": "Where is order 1001?", "session_id": session}).Status)
 
@@ -288,7 +292,7 @@ func TestExecutionsOfAllKindsAreOneList(t *testing.T) {
 		return found[0].ExecutionID
 	}
 	for query, kinds := range map[string][]string{
-		"kind=all&verb=Shop__Get_Order": {"action"}, "kind=all&status=executed": {"action"}, "q=" + own: {"action"},
+		"kind=all&verb=Shop__Get_Order": {"action"}, "kind=all&status=executed": {"action"}, "q=" + own: {"action"}, "q=exec_fff": {"action"},
 		"kind=all&map_id=" + s.MapID: {"action", "map"}, "map_id=" + s.MapID: {"action"},
 		"kind=all&agent_id=" + s.AgentID: {"action", "message"}, "agent_id=" + s.AgentID + "&verb=shop:get_order": {"action"},
 		"kind=all&parent_execution_id=" + of("map"): {"action"}, "kind=all&parent_execution_id=" + of("message"): {"action"},
@@ -318,6 +322,8 @@ func TestExecutionsOfAllKindsAreOneList(t *testing.T) {
 		require.Contains(t, e.Error.Message, want, query)
 	}
 	require.Empty(t, list("kind=all&q=nothing-begins-so"))
+	// A caller's name may begin as ours do.
+	require.Equal(t, like, list("q=exec_fff")[0].ExecutionID)
 }
 
 // A credential for a provider that is not there is stored, and the answer says so.

@@ -97,26 +97,29 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 		Provider: db.Optional(f.Provider), Verb: db.Optional(f.Verb), SessionID: db.Optional(f.SessionID), Most: int32(f.Limit + 1),
 	}
 	p.Low, p.High = db.IDsOf(f.Since, f.Until)
-	if f.Begins != "" {
-		if none, err := s.narrowByName(ctx, &p, f.Begins); none || err != nil {
-			return nil, false, err
-		}
-	}
 	if f.Status != "" {
 		p.States, _ = StatesOf(f.Status)
 	}
-	if f.PolicyID != nil {
-		among, err := s.ofPolicy(ctx, p, f)
-		if err != nil {
-			return nil, false, err
-		}
-		p.Among = both(p.Among, among)
-	}
-	rows, err := s.listed(ctx, p)
+	lists, err := s.narrowByName(ctx, p, f.Begins)
 	if err != nil {
-		return nil, false, fmt.Errorf("run: list: %w", err)
+		return nil, false, err
 	}
-	rows, more = db.Page(rows, f.Limit)
+	var rows []dbsqlc.ListRunsRow
+	for _, list := range lists {
+		if f.PolicyID != nil {
+			among, err := s.ofPolicy(ctx, list, f)
+			if err != nil {
+				return nil, false, err
+			}
+			list.Among = both(list.Among, among)
+		}
+		some, err := s.listed(ctx, list)
+		if err != nil {
+			return nil, false, fmt.Errorf("run: list: %w", err)
+		}
+		rows = append(rows, some...)
+	}
+	rows, more = db.Page(newest(rows, p.Most), f.Limit)
 	mask := s.d.Targets.MaskMetadata(ctx, who.TenantID)
 	for _, row := range rows {
 		r := fromListed(row)
@@ -130,22 +133,45 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (runs []R
 // then sorted.
 const mostBegin = 500
 
-// narrowByName narrows a list to the runs of which a name begins so. None: there is none. The names that
-// we make are made of the ids, in whose order the list is.
-func (s *Service) narrowByName(ctx context.Context, p *dbsqlc.ListRunsParams, begins string) (none bool, err error) {
-	if low, high, ours := db.IDsNamed(begins); ours {
-		p.Low, p.High = db.Within(p.Low, p.High, low, high)
-		return false, nil
+// narrowByName returns the lists of the runs of which a name begins so: none, one, or two that have no run
+// in common. The names that we make are made of the ids, in whose order the list is, so they are found
+// however many there are. Callers may have made names that begin as ours do.
+func (s *Service) narrowByName(ctx context.Context, p dbsqlc.ListRunsParams, begins string) ([]dbsqlc.ListRunsParams, error) {
+	if begins == "" {
+		return []dbsqlc.ListRunsParams{p}, nil
 	}
-	p.Among, err = s.q.RunsNamed(ctx, s.d.DB.Reading(p.TenantID, db.ListLimit),
+	named, err := s.q.RunsNamed(ctx, s.d.DB.Reading(p.TenantID, db.ListLimit),
 		dbsqlc.RunsNamedParams{TenantID: p.TenantID, Low: begins, High: begins + "\x7f", Most: mostBegin + 1})
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("run: list by name: %w", err)
-	case len(p.Among) > mostBegin:
-		return false, fault.Invalid("query.q", "tooMany", fmt.Sprintf("More than %d names of runs begin so. Write more of the id.", mostBegin))
+	if err != nil {
+		return nil, fmt.Errorf("run: list by name: %w", err)
 	}
-	return len(p.Among) == 0, nil
+	var lists []dbsqlc.ListRunsParams
+	low, high, ours := db.IDsNamed(begins)
+	switch {
+	case ours:
+		own := p
+		own.Low, own.High = db.Within(p.Low, p.High, low, high)
+		lists = append(lists, own)
+		if len(named) > mostBegin {
+			return lists, nil // nearly all of them are ours
+		}
+		named = slices.DeleteFunc(named, func(id uuid.UUID) bool {
+			return bytes.Compare(id[:], low[:]) >= 0 && (high == nil || bytes.Compare(id[:], high[:]) < 0)
+		})
+	case len(named) > mostBegin:
+		return nil, fault.Invalid("query.q", "tooMany", fmt.Sprintf("More than %d names of runs begin so. Write more of the id.", mostBegin))
+	}
+	if len(named) > 0 {
+		p.Among = named
+		lists = append(lists, p)
+	}
+	return lists, nil
+}
+
+// newest returns the first of the rows of several lists, the newest first.
+func newest(rows []dbsqlc.ListRunsRow, most int32) []dbsqlc.ListRunsRow {
+	slices.SortFunc(rows, func(a, b dbsqlc.ListRunsRow) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	return rows[:min(len(rows), int(most))]
 }
 
 // both returns what is in both lists. nil stands for all.
@@ -179,8 +205,7 @@ func (s *Service) listed(ctx context.Context, p dbsqlc.ListRunsParams) ([]dbsqlc
 		}
 		rows = append(rows, more...)
 	}
-	slices.SortFunc(rows, func(a, b dbsqlc.ListRunsRow) int { return bytes.Compare(b.ID[:], a.ID[:]) })
-	return rows[:min(len(rows), int(p.Most))], nil
+	return newest(rows, p.Most), nil
 }
 
 // fewMatches is up to how many runs of a policy are looked up one by one. Of a policy that

@@ -36,6 +36,7 @@ func (r *rig) fill(rare uuid.UUID) {
 	r.admin(`INSERT INTO policy_matches (tenant_id, policy_id, run_id, attempt, policy_version, mode, action, decided, decision, shadow)
 		SELECT tenant_id, CASE WHEN dry_run THEN $1::uuid ELSE $2::uuid END, id, 1, 1, 'enforce', 'notify', true, 'allow', 'allow' FROM runs`, rare, r.key)
 	r.admin(`INSERT INTO run_keys (tenant_id, key, run_id) SELECT tenant_id, execution_id, id FROM runs`)
+	r.admin(`INSERT INTO run_keys (tenant_id, key, run_id) SELECT tenant_id, CASE WHEN execution_id IN ('e1', 'e2', 'e3') THEN 'exec_fff-' ELSE 'exec_' || id END || execution_id, id FROM runs`)
 	r.admin(`INSERT INTO audit_records (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_level, decision, outcome, subject_type, subject_id, execution_id, request_id, source_addr)
 		SELECT gen_random_uuid(), tenant_id, 'key', '', 'grant.used', 'old', 'other', '', '', '', 'grant', $1::uuid::text, execution_id, '', '' FROM runs WHERE dry_run`, rare)
 	r.admin(`ANALYZE runs, policy_matches, run_keys, audit_records`)
@@ -51,6 +52,9 @@ func TestListReadsLittleUnderEachFilter(t *testing.T) {
 	s := r.another()
 	at := func(d time.Duration) *time.Time { v := time.Now().Add(-d); return &v }
 	owner := actor.Actor{Kind: actor.User, TenantID: r.tenant, ID: uuid.New()}
+	// The last run has the one id that begins so, and the fourth has a name that does.
+	last := r.text(`SELECT 'exec_' || left(max(id::text), 13) FROM runs WHERE tenant_id = '` + r.tenant.String() + `'`)
+	r.admin(`INSERT INTO run_keys (tenant_id, key, run_id) SELECT tenant_id, $1 || '-mine', id FROM runs WHERE execution_id = 'e4'`, last)
 	byKey := func(id uuid.UUID) actor.Actor { return actor.Actor{Kind: actor.Key, TenantID: r.tenant, ID: id} }
 	for _, c := range []struct {
 		name string
@@ -88,6 +92,10 @@ func TestListReadsLittleUnderEachFilter(t *testing.T) {
 		{"a grant that none has used", owner, run.Filter{GrantID: new(uuid.New())}, 0},
 		{"an approval that does not exist", owner, run.Filter{ApprovalID: "appr_none"}, 0},
 		{"an old period", owner, run.Filter{Since: at(61 * 24 * time.Hour), Until: at(59*24*time.Hour + 12*time.Hour)}, 50},
+		{"names like ours", owner, run.Filter{Begins: "exec_0"}, 50},
+		{"a rare name like ours", owner, run.Filter{Begins: "exec_fff"}, 3},
+		{"names of ours and one like them", owner, run.Filter{Begins: last}, 2},
+		{"names like ours of a rare policy", owner, run.Filter{Begins: "exec_f", PolicyID: &rare}, 3},
 		{"a period before all", owner, run.Filter{Until: at(70 * 24 * time.Hour)}, 0},
 	} {
 		c.f.Limit = 50
