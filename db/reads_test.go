@@ -229,7 +229,7 @@ var readsMany = map[string][]string{
 		"TakeMapPlace", "PromoteMapPlaces", "FreeMapPlace", "StartingMaps", "MapStarting", "MissingDomains", "MissingVerbs", "PoliciesOfAction", "CountMatchedVerbs", "MatchedSchemas", "CountVerbs", "KnownVerbs", "RemovedVerbs", "NamingVerbs", "LockUsers", "RevokeSessionsOf",
 	},
 	"who has written a call: its executions, 20 at most":                              {"TakenGrant"},
-	"what quotas of policies and of their versions bound":                             {"ForgetPolicyVersions"},
+	"what quotas of policies, of their versions and of lifted kill switches bound":    {"ForgetPolicyVersions", "ForgetLiftedBeyond"},
 	"what the mails of an hour bound, and the tokens' time":                           {"VoidMailTokens"},
 	"a batch of a job that forgets a deleted Map: it reads all names of its triggers": {"ForgetMapKeys"},
 	"a worker that goes over all tenants, or over what was written since": {

@@ -34,8 +34,7 @@ WITH stale AS (
 UPDATE api_keys SET last_used_at = @now::timestamptz FROM stale WHERE api_keys.id = stale.id;
 
 -- name: ListAPIKeys :many
--- The newest of those that are active, whose number the quota bounds, and the newest of those
--- that are revoked, which are never deleted.
+-- The newest of those that are active, and the newest of those that are revoked. Quotas bound both.
 SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
        k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at, (k.identity_secret IS NOT NULL)::boolean AS identity_verification
 FROM api_keys k
@@ -85,5 +84,13 @@ WITH revoked AS (
 SELECT pg_notify('key_revoked', revoked.id::text), pg_advisory_xact_lock(hashtextextended(revoked.id::text, 0)) FROM revoked;
 
 -- name: ListRevokedAmong :many
--- Which of the keys are revoked. A process asks where it may have missed notices.
-SELECT id FROM api_keys WHERE tenant_id = @tenant_id AND id = ANY (@ids::uuid[]) AND revoked_at IS NOT NULL;
+-- Which of the keys are revoked, those that are forgotten since too. A process asks where it may have
+-- missed notices.
+SELECT asked.id::uuid AS id FROM unnest(@ids::uuid[]) AS asked (id)
+ WHERE NOT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = asked.id AND k.revoked_at IS NULL);
+
+-- name: ForgetRevokedKeys :execrows
+-- The oldest of all tenants.
+DELETE FROM api_keys WHERE id IN (
+    SELECT old.id FROM api_keys AS old WHERE old.revoked_at <= @before::timestamptz
+     ORDER BY old.revoked_at LIMIT @most FOR UPDATE SKIP LOCKED);

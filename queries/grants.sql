@@ -65,3 +65,9 @@ UPDATE grants AS given SET customer_id = '', conditions = '[]', reason = '', rev
  WHERE given.tenant_id = @tenant_id AND given.id = ANY (ARRAY(
     SELECT g.id FROM grants g WHERE g.tenant_id = @tenant_id AND g.customer_id = ANY (@names::text[]) AND g.created_at < @before::timestamptz
      ORDER BY g.id LIMIT @most::bigint));
+
+-- name: ForgetGrants :execrows
+-- Those of all tenants that have ended first. The end of one that is used up is its time.
+DELETE FROM grants WHERE (tenant_id, id) IN (
+    SELECT old.tenant_id, old.id FROM grants AS old WHERE least(old.expires_at, old.revoked_at) <= @before::timestamptz
+     ORDER BY least(old.expires_at, old.revoked_at) LIMIT @most FOR UPDATE SKIP LOCKED);

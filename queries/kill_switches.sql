@@ -36,6 +36,12 @@ SELECT (EXISTS (SELECT FROM kill_switches k WHERE k.tenant_id = @tenant_id AND k
 SELECT EXISTS (SELECT FROM providers p WHERE p.tenant_id = @tenant_id AND p.slug = @slug)
     OR EXISTS (SELECT FROM enabled_providers e WHERE e.tenant_id = @tenant_id AND e.slug = @slug) AS known;
 
+-- name: ForgetLiftedBeyond :exec
+-- Those of the tenant that were lifted first, but for the @kept newest.
+DELETE FROM kill_switches d WHERE d.tenant_id = @tenant_id AND d.id = ANY (ARRAY(
+    SELECT old.id FROM kill_switches old WHERE old.tenant_id = @tenant_id AND old.lifted_at IS NOT NULL
+     ORDER BY old.lifted_at DESC, old.id DESC OFFSET @kept::bigint));
+
 -- name: ForgetKillSwitches :execrows
 -- The oldest of all tenants. One that is set is never old.
 DELETE FROM kill_switches WHERE (tenant_id, id) IN (

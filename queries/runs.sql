@@ -298,7 +298,8 @@ SELECT r.id, r.execution_id, r.state, r.provider, r.verb, coalesce(r.step, '')::
  ORDER BY r.id;
 
 -- name: KeyRevoked :one
-SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NOT NULL);
+-- Revoked keys are forgotten after a time, so a key without a row is one.
+SELECT (NOT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = @tenant_id AND k.id = @key_id AND k.revoked_at IS NULL))::boolean AS revoked;
 
 -- name: ProlongRun :exec
 -- A run that waits for a kill switch to be lifted loses no time: it gets back what has passed since

@@ -45,3 +45,9 @@ WHERE tenant_id = @tenant_id AND id = @id;
 UPDATE users SET joined_at = @now::timestamptz, password_hash = @password_hash, name = @name, invitation_hash = NULL, invitation_mail_hash = NULL,
        invitation_expires_at = NULL, email_verified_at = CASE WHEN invitation_mail_hash = @token_hash THEN @now::timestamptz END
 WHERE tenant_id = @tenant_id AND id = @id AND @token_hash::bytea IN (invitation_hash, invitation_mail_hash);
+
+-- name: ForgetWithdrawnInvitations :execrows
+-- The oldest of all tenants. A user who has joined is never among them.
+DELETE FROM users WHERE id IN (
+    SELECT old.id FROM users AS old WHERE old.removed_at <= @before::timestamptz AND old.joined_at IS NULL
+     ORDER BY old.removed_at LIMIT @most FOR UPDATE SKIP LOCKED);

@@ -12,6 +12,26 @@ import (
 	"github.com/google/uuid"
 )
 
+const ForgetRevokedKeys = `-- name: ForgetRevokedKeys :execrows
+DELETE FROM api_keys WHERE id IN (
+    SELECT old.id FROM api_keys AS old WHERE old.revoked_at <= $1::timestamptz
+     ORDER BY old.revoked_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+type ForgetRevokedKeysParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// The oldest of all tenants.
+func (q *Queries) ForgetRevokedKeys(ctx context.Context, db DBTX, arg ForgetRevokedKeysParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetRevokedKeys, arg.Before, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const GetAPIKey = `-- name: GetAPIKey :one
 SELECT k.id, k.preview, k.name, k.permissions, k.agent_id, k.identity_mode, k.allowed_origins, k.allowed_ips, k.requests_per_minute, k.requests_per_hour, k.requests_per_day, k.created_by, k.created_at,
        k.last_used_at, k.expires_at, k.rotated_at, k.previous_until, k.revoked_at, (k.identity_secret IS NOT NULL)::boolean AS identity_verification
@@ -159,8 +179,7 @@ type ListAPIKeysRow struct {
 	IdentityVerification bool
 }
 
-// The newest of those that are active, whose number the quota bounds, and the newest of those
-// that are revoked, which are never deleted.
+// The newest of those that are active, and the newest of those that are revoked. Quotas bound both.
 func (q *Queries) ListAPIKeys(ctx context.Context, db DBTX, arg ListAPIKeysParams) ([]ListAPIKeysRow, error) {
 	rows, err := db.Query(ctx, ListAPIKeys, arg.TenantID, arg.Active, arg.Revoked)
 	if err != nil {
@@ -202,17 +221,19 @@ func (q *Queries) ListAPIKeys(ctx context.Context, db DBTX, arg ListAPIKeysParam
 }
 
 const ListRevokedAmong = `-- name: ListRevokedAmong :many
-SELECT id FROM api_keys WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) AND revoked_at IS NOT NULL
+SELECT asked.id::uuid AS id FROM unnest($1::uuid[]) AS asked (id)
+ WHERE NOT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = $2 AND k.id = asked.id AND k.revoked_at IS NULL)
 `
 
 type ListRevokedAmongParams struct {
-	TenantID uuid.UUID
 	Ids      []uuid.UUID
+	TenantID uuid.UUID
 }
 
-// Which of the keys are revoked. A process asks where it may have missed notices.
+// Which of the keys are revoked, those that are forgotten since too. A process asks where it may have
+// missed notices.
 func (q *Queries) ListRevokedAmong(ctx context.Context, db DBTX, arg ListRevokedAmongParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, ListRevokedAmong, arg.TenantID, arg.Ids)
+	rows, err := db.Query(ctx, ListRevokedAmong, arg.Ids, arg.TenantID)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,26 @@ func (q *Queries) EraseGrants(ctx context.Context, db DBTX, arg EraseGrantsParam
 	return result.RowsAffected(), nil
 }
 
+const ForgetGrants = `-- name: ForgetGrants :execrows
+DELETE FROM grants WHERE (tenant_id, id) IN (
+    SELECT old.tenant_id, old.id FROM grants AS old WHERE least(old.expires_at, old.revoked_at) <= $1::timestamptz
+     ORDER BY least(old.expires_at, old.revoked_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+type ForgetGrantsParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// Those of all tenants that have ended first. The end of one that is used up is its time.
+func (q *Queries) ForgetGrants(ctx context.Context, db DBTX, arg ForgetGrantsParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetGrants, arg.Before, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const GetGrant = `-- name: GetGrant :one
 SELECT id, tenant_id, provider, verb, conditions, key_id, agent_id, customer_id, reason, created_by, created_at, expires_at, max_uses, uses, revoked_at, revoked_by, map_id FROM grants WHERE tenant_id = $1 AND id = $2
 `

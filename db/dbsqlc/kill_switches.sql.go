@@ -32,6 +32,23 @@ func (q *Queries) ForgetKillSwitches(ctx context.Context, db DBTX, arg ForgetKil
 	return result.RowsAffected(), nil
 }
 
+const ForgetLiftedBeyond = `-- name: ForgetLiftedBeyond :exec
+DELETE FROM kill_switches d WHERE d.tenant_id = $1 AND d.id = ANY (ARRAY(
+    SELECT old.id FROM kill_switches old WHERE old.tenant_id = $1 AND old.lifted_at IS NOT NULL
+     ORDER BY old.lifted_at DESC, old.id DESC OFFSET $2::bigint))
+`
+
+type ForgetLiftedBeyondParams struct {
+	TenantID uuid.UUID
+	Kept     int64
+}
+
+// Those of the tenant that were lifted first, but for the @kept newest.
+func (q *Queries) ForgetLiftedBeyond(ctx context.Context, db DBTX, arg ForgetLiftedBeyondParams) error {
+	_, err := db.Exec(ctx, ForgetLiftedBeyond, arg.TenantID, arg.Kept)
+	return err
+}
+
 const GetKillSwitch = `-- name: GetKillSwitch :one
 SELECT id, tenant_id, scope, target, covers, reason, set_by, set_at, lifted_by, lifted_at FROM kill_switches WHERE tenant_id = $1 AND id = $2
 `

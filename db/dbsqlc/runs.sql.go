@@ -1042,7 +1042,7 @@ func (q *Queries) KeepLookups(ctx context.Context, db DBTX, arg KeepLookupsParam
 }
 
 const KeyRevoked = `-- name: KeyRevoked :one
-SELECT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2 AND k.revoked_at IS NOT NULL)
+SELECT (NOT EXISTS (SELECT FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2 AND k.revoked_at IS NULL))::boolean AS revoked
 `
 
 type KeyRevokedParams struct {
@@ -1050,11 +1050,12 @@ type KeyRevokedParams struct {
 	KeyID    uuid.UUID
 }
 
+// Revoked keys are forgotten after a time, so a key without a row is one.
 func (q *Queries) KeyRevoked(ctx context.Context, db DBTX, arg KeyRevokedParams) (bool, error) {
 	row := db.QueryRow(ctx, KeyRevoked, arg.TenantID, arg.KeyID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+	var revoked bool
+	err := row.Scan(&revoked)
+	return revoked, err
 }
 
 const LeaveRuns = `-- name: LeaveRuns :exec

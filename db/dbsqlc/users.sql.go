@@ -61,6 +61,26 @@ func (q *Queries) CountOtherOwners(ctx context.Context, db DBTX, arg CountOtherO
 	return count, err
 }
 
+const ForgetWithdrawnInvitations = `-- name: ForgetWithdrawnInvitations :execrows
+DELETE FROM users WHERE id IN (
+    SELECT old.id FROM users AS old WHERE old.removed_at <= $1::timestamptz AND old.joined_at IS NULL
+     ORDER BY old.removed_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+`
+
+type ForgetWithdrawnInvitationsParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// The oldest of all tenants. A user who has joined is never among them.
+func (q *Queries) ForgetWithdrawnInvitations(ctx context.Context, db DBTX, arg ForgetWithdrawnInvitationsParams) (int64, error) {
+	result, err := db.Exec(ctx, ForgetWithdrawnInvitations, arg.Before, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const GetUser = `-- name: GetUser :one
 SELECT id, email, name, role, created_at, joined_at, removed_at, invitation_expires_at, email_verified_at
 FROM users WHERE tenant_id = $1 AND id = $2

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,40 @@ func TestQuotaIsExactAmongCreationsAtOnce(t *testing.T) {
 			require.True(t, refusedBy(t, f.create(t, tenant, 13), f))
 		})
 	}
+}
+
+// What people end is bounded too: to end it is never refused, the next creation is.
+func TestWhatHasEndedIsBounded(t *testing.T) {
+	t.Parallel()
+	for ended, creation := range map[string]string{"revoked_keys": "keys", "removed_users": "users", "ended_grants": "grants"} {
+		t.Run(ended, func(t *testing.T) {
+			t.Parallel()
+			f := fillings()[slices.IndexFunc(fillings(), func(f filling) bool { return f.quota == creation })]
+			tenant, neighbour := connected(t), connected(t)
+			for n := range 4 {
+				made := f.create(t, tenant, n)
+				status(t, made, http.StatusCreated)
+				f.free(t, tenant, made)
+			}
+			f.quota, f.most = ended, 3
+			require.True(t, refusedBy(t, f.create(t, tenant, 4), f))
+			status(t, f.create(t, neighbour, 0), http.StatusCreated)
+		})
+	}
+}
+
+func TestKillSwitchIsSetWhateverWasLifted(t *testing.T) {
+	t.Parallel()
+	tenant := connected(t)
+	for n := range 6 {
+		a := tenant.User.Do(http.MethodPost, "/v1/kill-switch", m{"scope": "agent", "target": fmt.Sprint("agent-", n), "reason": "r"})
+		status(t, a, http.StatusCreated)
+		status(t, tenant.User.Do(http.MethodDelete, "/v1/kill-switch/"+idOf(t, a), nil), http.StatusOK)
+	}
+	status(t, tenant.User.Do(http.MethodPost, "/v1/kill-switch", m{"scope": "tenant", "reason": "r"}), http.StatusCreated)
+	var list []struct{ Target string }
+	tenant.User.Do(http.MethodGet, "/v1/kill-switch?status=all", nil).Data(t, &list)
+	require.Equal(t, []struct{ Target string }{{""}, {"agent-5"}, {"agent-4"}, {"agent-3"}}, list, "those that were lifted first are forgotten")
 }
 
 func TestQuotaOfVerbsCountsAllProviders(t *testing.T) {

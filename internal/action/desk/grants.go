@@ -149,8 +149,10 @@ func (s *Desk) CreateGrant(ctx context.Context, who actor.Actor, in NewGrant) (G
 		if err != nil {
 			return err
 		}
-		if err := s.d.Quotas.Require(ctx, tx, who.TenantID, quota.Grants); err != nil {
-			return err
+		for _, bound := range []quota.Resource{quota.Grants, quota.EndedGrants} {
+			if err := s.d.Quotas.Require(ctx, tx, who.TenantID, bound); err != nil {
+				return err
+			}
 		}
 		return audit.Append(ctx, tx, grantRecord(who, audit.GrantCreated, row))
 	})

@@ -88,6 +88,10 @@ func (s *Service) Set(ctx context.Context, who actor.Actor, in NewSwitch) (Switc
 		if err := s.d.Quotas.Require(ctx, tx, who.TenantID, quota.Switches); err != nil {
 			return err
 		}
+		// Lifted ones are never a reason to refuse, so those that were lifted first make room.
+		if err := s.q.ForgetLiftedBeyond(ctx, tx, dbsqlc.ForgetLiftedBeyondParams{TenantID: who.TenantID, Kept: s.d.Quotas.Most(quota.LiftedSwitches)}); err != nil {
+			return err
+		}
 		if err := s.tell(ctx, tx, who, audit.KillSwitchSet, row); err != nil {
 			return err
 		}

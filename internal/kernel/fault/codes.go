@@ -135,7 +135,7 @@ func Table() []Spec {
 		{CodeExecutionNotFound, http.StatusNotFound, "No such execution.", "The id is unknown to the caller."},
 		{CodeFileNotFound, http.StatusNotFound, "No such file.", "The result of the execution names no file of this id."},
 		{CodeApprovalNotFound, http.StatusNotFound, "No such approval.", "The id is unknown to the tenant."},
-		{CodeGrantNotFound, http.StatusNotFound, "No such grant.", "The id is unknown to the tenant."},
+		{CodeGrantNotFound, http.StatusNotFound, "No such grant.", "The id is unknown to the tenant, or the grant ended more than 90 days ago."},
 		{CodeKillSwitchNotFound, http.StatusNotFound, "No such kill switch.", "The id is unknown to the tenant, the kill switch to be lifted is lifted already, or the one to be read was lifted more than 90 days ago."},
 		{CodeEventNotFound, http.StatusNotFound, "No such event.", "The id is unknown to the tenant, or the event is older than 30 days."},
 		{CodeCustomerNotFound, http.StatusNotFound, "No such customer.", "The tenant has no customer with this id or `external_id`, or the customer was erased."},

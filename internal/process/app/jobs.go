@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"agentruntime/internal/action/desk"
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
@@ -71,6 +72,7 @@ func (a *App) workerJobs() []job {
 		{"forget counters of budgets", budget.ForgetEvery, a.budgets.Forget},
 		{"forget mail", mail.ForgetEvery, func(ctx context.Context) error { return mail.Forget(ctx, a.pool, time.Now()) }},
 		{"forget sessions", account.ForgetEvery, func(ctx context.Context) error { return account.Forget(ctx, a.pool, time.Now()) }},
+		{"forget grants", desk.ForgetEvery, func(ctx context.Context) error { return desk.Forget(ctx, a.pool, time.Now()) }},
 		{"forget kill switches", killswitch.ForgetEvery, func(ctx context.Context) error { return killswitch.Forget(ctx, a.pool, time.Now()) }},
 		{"forget webhook deliveries", event.ForgetEvery, a.webhooks.Forget},
 		{"start erasures of customers", customer.ErasuresEvery, a.customers.StartErasures},

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/desk"
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/edge/jqchild"
@@ -47,6 +48,8 @@ var forgotten = map[string]string{
 	"login_attempts":         "forget sessions",
 	"login_addresses":        "forget sessions",
 	"kill_switches":          "forget kill switches",
+	"api_keys":               "forget sessions",
+	"grants":                 "forget grants",
 	"policy_windows":         "trim the windows of policies",
 	"window_entries":         "trim the windows of policies",
 	"window_counts":          "trim the windows of policies",
@@ -80,8 +83,7 @@ var kept = map[string]string{
 	"tenants":              "the tenant itself",
 	"tenant_keys":          "it opens what is stored",
 	"map_change_sets":      "one for a dry run, as its execution stays: without texts",
-	"users":                "approvals and audit records name them; a removal deletes the password and the invitation",
-	"api_keys":             "runs and audit records name them; a revocation ends their use",
+	"users":                "approvals and audit records name those who have joined; a removal deletes the password",
 	"providers":            "until the tenant deletes it",
 	"trusted_sources":      "until the tenant deletes the provider",
 	"verbs":                "until the tenant deletes the provider",
@@ -105,7 +107,6 @@ var kept = map[string]string{
 	"policy_matches":       "which policies a run matched, as long as the run's row",
 	"approvals":            "who decided what; the job erases what they show of the call",
 	"approval_decisions":   "who decided what; the job erases edited arguments",
-	"grants":               "who let which runs through",
 	"audit_records":        "evidence",
 	"audit_seals":          "evidence",
 	"audit_checkpoints":    "evidence",
@@ -208,17 +209,31 @@ func TestJobsDeleteNothingBeforeItsTime(t *testing.T) {
 	exec(`INSERT INTO login_addresses (tenant_id, user_id, subject, last_login_at) VALUES ($1, $2, sha256('x'), $3)`, tenant, user, at)
 	exec(`INSERT INTO kill_switches (id, tenant_id, scope, covers, reason, set_by, set_at, lifted_by, lifted_at) VALUES (gen_random_uuid(), $1, 'tenant', 't', '', $2, $3, $2, $3)`, tenant, user, at)
 	exec(`INSERT INTO kill_switches (id, tenant_id, scope, covers, reason, set_by, set_at) VALUES (gen_random_uuid(), $1, 'tenant', 't', '', $2, $3)`, tenant, user, at)
+	// Of the keys, grants and users, those that are in use stay, and so does a removed user who had joined.
+	for name, revoked := range map[string]*time.Time{"active": nil, "revoked": &at} {
+		exec(`INSERT INTO api_keys (id, tenant_id, key_hash, preview, name, permissions, allowed_origins, created_by, created_at, revoked_at)
+			VALUES (gen_random_uuid(), $1, sha256($2), '', '', '{}', '{}', $3, now(), $4)`, tenant, []byte(name), user, revoked)
+	}
+	invited := `INSERT INTO users (id, tenant_id, email, name, role, created_at, joined_at, removed_at, invitation_hash, invitation_expires_at) VALUES (gen_random_uuid(), $1, $2, '', 'member', $3, $4, $5, $6, $7)`
+	exec(invited, tenant, "withdrawn@b.c", at, nil, at, nil, nil)
+	exec(invited, tenant, "invited@b.c", at, nil, nil, make([]byte, 32), at)
+	exec(invited, tenant, "left@b.c", at, at, at, nil, nil)
+	given := `INSERT INTO grants (id, tenant_id, provider, verb, conditions, reason, created_by, expires_at, max_uses, uses, revoked_at) VALUES (gen_random_uuid(), $1, 'p', 'v', '[]', '', $2, $3, 1, $4, $5)`
+	exec(given, tenant, user, at, 0, nil)
+	exec(given, tenant, user, time.Now().Add(time.Hour), 0, at)
+	exec(given, tenant, user, time.Now().Add(time.Hour), 1, nil) // used up: it ends with its time
 	for _, step := range []struct {
 		after time.Duration
 		left  map[string]int
 	}{
-		{-time.Second, map[string]int{"sessions": 1, "login_attempts": 1, "login_addresses": 1, "kill_switches": 2}},
+		{-time.Second, map[string]int{"sessions": 1, "login_attempts": 1, "login_addresses": 1, "kill_switches": 2, "api_keys": 2, "users": 4, "grants": 3}},
 		{time.Second, map[string]int{"sessions": 0, "login_attempts": 0, "login_addresses": 1, "kill_switches": 2}},
-		{90*day - time.Second, map[string]int{"login_addresses": 1, "kill_switches": 2}},
-		{90*day + time.Second, map[string]int{"login_addresses": 0, "kill_switches": 1}}, // one is still set
+		{90*day - time.Second, map[string]int{"login_addresses": 1, "kill_switches": 2, "api_keys": 2, "users": 4, "grants": 3}},
+		{90*day + time.Second, map[string]int{"login_addresses": 0, "kill_switches": 1, "api_keys": 1, "users": 3, "grants": 1}}, // one is still set
 	} {
 		require.NoError(t, account.Forget(t.Context(), d.Pool, at.Add(step.after)))
 		require.NoError(t, killswitch.Forget(t.Context(), d.Pool, at.Add(step.after)))
+		require.NoError(t, desk.Forget(t.Context(), d.Pool, at.Add(step.after)))
 		for table, want := range step.left {
 			var rows int
 			require.NoError(t, admin.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&rows))

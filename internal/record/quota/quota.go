@@ -22,7 +22,9 @@ type Resource string
 // The resources.
 const (
 	Keys           Resource = "keys"
+	RevokedKeys    Resource = "revoked_keys"
 	Users          Resource = "users"
+	RemovedUsers   Resource = "removed_users"
 	Sessions       Resource = "sessions"
 	Providers      Resource = "providers"
 	Verbs          Resource = "verbs"
@@ -39,7 +41,9 @@ const (
 	PolicyHistory  Resource = "policy_version_bytes"
 	Windows        Resource = "policy_windows"
 	Grants         Resource = "grants"
+	EndedGrants    Resource = "ended_grants"
 	Switches       Resource = "kill_switches"
+	LiftedSwitches Resource = "lifted_kill_switches"
 	Maps           Resource = "maps"
 	MapVersions    Resource = "map_versions"
 	MapBytes       Resource = "map_bytes"
@@ -95,8 +99,19 @@ func Table() []Spec { //nolint:funlen // a table
 			"SELECT FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL", "",
 		},
 		{
+			// A job forgets them, so 100 a day never reach it. A revocation is never refused: the next key is.
+			RevokedKeys, 10_000, "API keys that were revoked within 90 days", "Rotate a key instead, or wait: revoked keys are forgotten after 90 days.",
+			"SELECT FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NOT NULL", "",
+		},
+		{
 			Users, 500, "users and open invitations", "Remove a user or an invitation.",
 			"SELECT FROM users WHERE tenant_id = $1 AND removed_at IS NULL", "",
+		},
+		{
+			// Users who have joined stay, as approvals and audit records name them: 20 times the quota of users.
+			// A removal is never refused: the next invitation is.
+			RemovedUsers, 10_000, "removed users, and invitations that were withdrawn within 90 days", "Wait: withdrawn invitations are forgotten after 90 days.",
+			"SELECT FROM users WHERE tenant_id = $1 AND removed_at IS NOT NULL", "",
 		},
 		{
 			// A refusal would lock the user out. So their oldest session ends instead: EndOldestSessions.
@@ -174,9 +189,18 @@ func Table() []Spec { //nolint:funlen // a table
 			"SELECT FROM grants WHERE tenant_id = $1 AND revoked_at IS NULL AND expires_at > now() AND uses < max_uses", "",
 		},
 		{
+			// A job forgets them, so 100 a day for one call each never reach it. One has at most 8 KiB of conditions.
+			EndedGrants, 10_000, "grants that are used up, or have ended within 90 days", "Give grants for more uses, or wait: they are forgotten 90 days after their end.",
+			"SELECT FROM grants WHERE tenant_id = $1 AND NOT (revoked_at IS NULL AND expires_at > now() AND uses < max_uses)", "",
+		},
+		{
 			// Each call reads those of agents, with their reasons.
 			Switches, 100, "kill switches that are set", "Lift one, or set one that covers more.",
 			"SELECT FROM kill_switches WHERE tenant_id = $1 AND lifted_at IS NULL", "",
+		},
+		{
+			// Package killswitch counts them. A refusal would keep people from stopping calls, so the oldest go.
+			LiftedSwitches, 10_000, "kill switches that were lifted within 90 days; the oldest make room for others", "", "", "",
 		},
 		{
 			// One page shows all.

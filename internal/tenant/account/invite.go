@@ -66,6 +66,7 @@ func (s *Service) Invite(ctx context.Context, who actor.Actor, in InviteInput) (
 		})
 		s.queueLink(b, m.Mail)
 		s.cfg.Quotas.Queue(b, who.TenantID, quota.Users)
+		s.cfg.Quotas.Queue(b, who.TenantID, quota.RemovedUsers)
 		audit.Queue(b, aboutUser(who, audit.UserInvited, out.ID).With(map[string]any{"role": role}))
 		if err := b.SendIn(ctx, tx); err != nil {
 			return fmt.Errorf("account: invite user: %w", err)

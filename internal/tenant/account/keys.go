@@ -97,6 +97,7 @@ func (s *Service) CreateKey(ctx context.Context, who actor.Actor, in KeyInput) (
 	})
 	s.queueToOwners(b, who, MailKeyCreated, key)
 	s.cfg.Quotas.Queue(b, who.TenantID, quota.Keys)
+	s.cfg.Quotas.Queue(b, who.TenantID, quota.RevokedKeys)
 	audit.Queue(b, audit.Change(who, audit.APIKeyCreated, audit.SubjectAPIKey, key.ID.String()).
 		With(map[string]any{"name": key.Name, "permissions": key.Permissions, "agent_id": key.AgentID, "expires_at": key.ExpiresAt, "limits": key.Limits.Fields(), "identity_verification": key.IdentityVerification}))
 	if err := s.d.DB.Send(ctx, who.TenantID, b); err != nil {
