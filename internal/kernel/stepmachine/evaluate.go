@@ -223,6 +223,10 @@ func (m *machine) wasEvaluated(e Evaluated) {
 	if t == nil {
 		return
 	}
+	// The value of a plain path has the name of another one, which was counted.
+	if at := e.Value.Stored; m.s.Revision >= 6 && at != nil && at.ID == e.Ref.String()+":"+t.Asks {
+		m.s.Kept += int64(at.Bytes)
+	}
 	var err error
 	if e.Failure != nil {
 		err = e.Failure

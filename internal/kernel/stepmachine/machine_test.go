@@ -445,3 +445,30 @@ steps:
 	require.Equal(t, stepmachine.StatusFailed, finish.Status)
 	require.Equal(t, 2, finish.Actions)
 }
+
+// What the caller has stored while it evaluated is kept as all else is. An execution of an earlier revision
+// goes on as it began.
+func TestValuesThatAnEvaluationHasStoredCountAsKept(t *testing.T) {
+	t.Parallel()
+	for revision, code := range map[int]string{5: "", stepmachine.Revision: "STORAGE_LIMIT"} {
+		p := program(t, `
+steps:
+  - {id: a, type: transform, expr: '${[range(3)]}'}
+  - {id: b, type: transform, expr: '${[range(3)]}'}
+  - {id: c, type: transform, expr: '${[range(3)]}'}
+`)
+		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: revision, Execution: "exec_1"})
+		for range 2 {
+			ask := find[stepmachine.Evaluate](t, commands)
+			stored := stepmachine.Value{Stored: &stepmachine.Stored{ID: ask.Ref.String() + ":" + ask.What, Bytes: stepmachine.MaxKept/2 + 1}}
+			var err error
+			s, commands, err = stepmachine.Next(p, s, at(1), stepmachine.Evaluated{Ref: ask.Ref, Number: ask.Number, Value: stored})
+			require.NoError(t, err)
+		}
+		if code == "" {
+			find[stepmachine.Evaluate](t, commands) // of c
+			continue
+		}
+		require.Equal(t, code, find[stepmachine.Finish](t, commands).Error.Code)
+	}
+}

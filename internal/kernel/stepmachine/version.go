@@ -25,7 +25,8 @@ const Version = 1
 //	3: the ids of events that steps emit begin with evt_, so no sender can take one before the step.
 //	4: what a workflow evaluates itself is bounded for each event.
 //	5: steps ask whether their tenant has room for the events that they emit.
-const Revision = 5
+//	6: values that the caller has stored while it evaluated them count as kept.
+const Revision = 6
 
 // strict reports whether the execution has the rules of revision 1.
 func (m *machine) strict() bool { return m.s.Revision >= 1 }
@@ -69,6 +70,8 @@ type Shown struct {
 	Signalled, Unused int
 	// Seen has the ids of the events that a step in a loop has used, by path.
 	Seen map[string][]string
+	// Kept is how many bytes of values the execution has had the caller keep, over all its attempts.
+	Kept int64
 }
 
 // Machines are the machines that a process has, by their versions.
@@ -131,7 +134,7 @@ func (x *execution) Shown() Shown {
 	return Shown{
 		Status: s.Status, WaitingFor: s.WaitingFor, Began: s.Began, Revision: s.Revision, Paused: s.Paused,
 		Cancellable: goesOn || s.Ending.Phase == endOnFailure, Pausable: goesOn,
-		Signalled: s.Signalled, Unused: len(s.Signals), Seen: s.Seen,
+		Signalled: s.Signalled, Unused: len(s.Signals), Seen: s.Seen, Kept: s.Kept,
 	}
 }
 
