@@ -33,7 +33,7 @@ UPDATE map_executions SET status = @status, waiting_for = sqlc.narg('waiting_for
 RETURNING id;
 
 -- name: FinishMap :many
-UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.narg('output'), error = sqlc.narg('error'), state = sqlc.narg('state'), compensation = sqlc.narg('compensation'), records = @records, actions = @actions,
+UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.narg('output'), error = sqlc.narg('error'), state = sqlc.narg('state'), compensation = sqlc.narg('compensation'), records = @records, actions = @actions, kept_bytes = @kept_bytes,
        asked = asked OR @asked::boolean, wrote = wrote OR @wrote::boolean, reads = sqlc.narg('reads')::text[], output_invented = @output_invented, governance = @governance, revision = @revision, updated_at = @now, finished_at = @now, again = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
 RETURNING *;
@@ -194,7 +194,7 @@ SELECT EXISTS (SELECT FROM unnest(@names::text[]) AS named (name) CROSS JOIN LAT
      LIMIT 1) AS e);
 
 -- name: EraseMaps :exec
-UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, compensation = NULL, again = NULL, erased_at = @now
+UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, compensation = NULL, again = NULL, kept_bytes = 0, erased_at = @now
  WHERE tenant_id = @tenant_id AND id = ANY (@executions::uuid[]);
 
 -- name: DeleteMapSteps :exec

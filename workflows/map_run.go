@@ -534,7 +534,8 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 	if err := workflow.Await(ctx, func() bool { return m.busy == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
 		return flow.MapResult{}, err
 	}
-	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote, Reads: taint.Add(m.reads, m.sources...), Revision: m.shows().Revision}
+	shown := m.shows()
+	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote, Reads: taint.Add(m.reads, m.sources...), Revision: shown.Revision, Kept: shown.Kept}
 	if in.Finish.Status == stepmachine.StatusFailed { // a retry goes on from it, where it is small enough
 		var err error
 		if in.State, err = encodeState(m.machine); err != nil {

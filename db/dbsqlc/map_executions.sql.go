@@ -32,7 +32,7 @@ func (q *Queries) AwaitedMap(ctx context.Context, db DBTX, arg AwaitedMapParams)
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes
 `
 
 type BeginMapParams struct {
@@ -118,6 +118,7 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.TaintSources,
 		&i.Reads,
 		&i.UsageEstimated,
+		&i.KeptBytes,
 	)
 	return i, err
 }
@@ -187,7 +188,7 @@ func (q *Queries) DeleteMapValues(ctx context.Context, db DBTX, arg DeleteMapVal
 }
 
 const EraseMaps = `-- name: EraseMaps :exec
-UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, compensation = NULL, again = NULL, erased_at = $1
+UPDATE map_executions SET payload = '', metadata = '{}', customer = NULL, waiting_for = NULL, output = NULL, error = NULL, state = NULL, compensation = NULL, again = NULL, kept_bytes = 0, erased_at = $1
  WHERE tenant_id = $2 AND id = ANY ($3::uuid[])
 `
 
@@ -203,10 +204,10 @@ func (q *Queries) EraseMaps(ctx context.Context, db DBTX, arg EraseMapsParams) e
 }
 
 const FinishMap = `-- name: FinishMap :many
-UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, compensation = $5, records = $6, actions = $7,
-       asked = asked OR $8::boolean, wrote = wrote OR $9::boolean, reads = $10::text[], output_invented = $11, governance = $12, revision = $13, updated_at = $14, finished_at = $14, again = NULL
- WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated
+UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, compensation = $5, records = $6, actions = $7, kept_bytes = $8,
+       asked = asked OR $9::boolean, wrote = wrote OR $10::boolean, reads = $11::text[], output_invented = $12, governance = $13, revision = $14, updated_at = $15, finished_at = $15, again = NULL
+ WHERE tenant_id = $16 AND id = $17 AND attempt = $18 AND finished_at IS NULL
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes
 `
 
 type FinishMapParams struct {
@@ -217,6 +218,7 @@ type FinishMapParams struct {
 	Compensation   *string
 	Records        int32
 	Actions        int32
+	KeptBytes      int64
 	Asked          bool
 	Wrote          bool
 	Reads          []string
@@ -238,6 +240,7 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 		arg.Compensation,
 		arg.Records,
 		arg.Actions,
+		arg.KeptBytes,
 		arg.Asked,
 		arg.Wrote,
 		arg.Reads,
@@ -322,6 +325,7 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.TaintSources,
 			&i.Reads,
 			&i.UsageEstimated,
+			&i.KeptBytes,
 		); err != nil {
 			return nil, err
 		}
@@ -382,7 +386,7 @@ func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParam
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -459,6 +463,7 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.TaintSources,
 		&i.Reads,
 		&i.UsageEstimated,
+		&i.KeptBytes,
 	)
 	return i, err
 }
@@ -645,7 +650,7 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -722,6 +727,7 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.TaintSources,
 		&i.Reads,
 		&i.UsageEstimated,
+		&i.KeptBytes,
 	)
 	return i, err
 }
@@ -1069,7 +1075,7 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 const WantOfMap = `-- name: WantOfMap :many
 UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3, news_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated
+RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes
 `
 
 type WantOfMapParams struct {
@@ -1162,6 +1168,7 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.TaintSources,
 			&i.Reads,
 			&i.UsageEstimated,
+			&i.KeptBytes,
 		); err != nil {
 			return nil, err
 		}

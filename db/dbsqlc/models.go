@@ -601,6 +601,7 @@ type MapExecution struct {
 	TaintSources    []string
 	Reads           []string
 	UsageEstimated  bool
+	KeptBytes       int64
 }
 
 type MapKey struct {

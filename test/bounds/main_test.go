@@ -19,7 +19,7 @@ import (
 var shared = rig.NewSuite("bounds")
 
 // quotas are those of the shared stack, small enough to be filled.
-const quotas = "QUOTAS=keys=4,users=4,sessions=3,providers=2,verbs=60,credentials=4,policies=4,policy_windows=3,grants=4,kill_switches=4,customers=4,webhooks=4,held=4,dry_runs=4,agent_sessions=4,open_messages=23,reply_streams=2,maps=4,map_executions=4,policy_versions=5,policy_version_bytes=65536,emitted_events=5,revoked_keys=3,removed_users=3,ended_grants=3,lifted_kill_switches=3"
+const quotas = "QUOTAS=keys=4,users=4,sessions=3,providers=2,verbs=60,credentials=4,policies=4,policy_windows=3,grants=4,kill_switches=4,customers=4,webhooks=4,held=4,dry_runs=4,agent_sessions=4,open_messages=23,reply_streams=2,maps=4,map_executions=4,policy_versions=5,policy_version_bytes=65536,emitted_events=5,revoked_keys=3,removed_users=3,ended_grants=3,lifted_kill_switches=3,map_value_bytes=16777216"
 
 var sharedDev = sync.OnceValue(func() *rig.Stack {
 	return rig.Dev(shared, "LOG_LEVEL=warn", quotas, "MODEL_SERVERS=slow="+slowModel())

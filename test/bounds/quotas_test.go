@@ -205,6 +205,31 @@ func TestWhatHasEndedIsBounded(t *testing.T) {
 	}
 }
 
+// What Maps keep is bounded over all executions of a tenant: the next one is refused, a small one too.
+func TestValuesThatMapsKeepAreBounded(t *testing.T) {
+	t.Parallel()
+	publish := func(tenant *rig.Tenant, expr string) (trigger string) {
+		a := tenant.User.Do(http.MethodPost, "/v1/maps?publish=true", m{"schema_version": "1", "name": "Keeps", "output": "${1}", "steps": []m{
+			{"id": "one", "type": "transform", "expr": expr}, {"id": "two", "type": "transform", "expr": expr},
+		}})
+		status(t, a, http.StatusCreated)
+		return "/v1/maps/" + idOf(t, a) + "/trigger"
+	}
+	run := func(tenant *rig.Tenant, trigger string) rig.Answer {
+		return tenant.Runtime.Do(http.MethodPost, trigger, m{"payload": m{}}, "Prefer: wait=60")
+	}
+	tenant, neighbour := connected(t), connected(t)
+	small, large := publish(tenant, "${1}"), publish(tenant, `${"x" * 3000000}`)
+	for range 3 {
+		status(t, run(tenant, small), http.StatusOK)
+		status(t, run(tenant, large), http.StatusOK)
+	}
+	full := filling{quota: "map_value_bytes", most: 16 << 20}
+	require.True(t, refusedBy(t, run(tenant, large), full))
+	require.True(t, refusedBy(t, run(tenant, small), full))
+	status(t, run(neighbour, publish(neighbour, `${"x" * 3000000}`)), http.StatusOK)
+}
+
 func TestKillSwitchIsSetWhateverWasLifted(t *testing.T) {
 	t.Parallel()
 	tenant := connected(t)

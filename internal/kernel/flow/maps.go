@@ -532,6 +532,8 @@ type MapFinish struct {
 	Reads []string `json:"reads,omitempty"`
 	// Revision is the one of the step machine that the execution ran on.
 	Revision int `json:"revision,omitempty"`
+	// Kept is how many bytes of values the execution has kept.
+	Kept int64 `json:"kept_bytes,omitempty"`
 }
 
 // MapResult is the result of the workflow.

@@ -282,7 +282,7 @@ func (s *Service) finishParams(key *datakey.Key, e Execution, in flow.MapFinish,
 	revision := int32(in.Revision)
 	p := dbsqlc.FinishMapParams{
 		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Last()),
-		Actions: int32(f.Actions), Governance: governanceOfEnd(f), Revision: &revision, Wrote: in.Wrote, Reads: append([]string{}, in.Reads...), OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
+		Actions: int32(f.Actions), KeptBytes: in.Kept, Governance: governanceOfEnd(f), Revision: &revision, Wrote: in.Wrote, Reads: append([]string{}, in.Reads...), OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
 	}
 	if f.Status == stepmachine.StatusCompleted {
 		p.Output = sealOptional(key, e.place(datakey.MapOutput), output)

@@ -19,6 +19,7 @@ import (
 	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/kernel/strictjson"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/quota"
 )
 
 // Request triggers a Map.
@@ -383,6 +384,7 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 		}
 		got = s.queueTake(b, asked, row.ID)
 		counted = s.room.Queue(b, who.TenantID)
+		s.d.Quotas.Queue(b, who.TenantID, quota.MapValues)
 		audit.Queue(b, triggered(by, row))
 		return b, nil
 	})

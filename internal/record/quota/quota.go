@@ -53,6 +53,7 @@ const (
 	Budgets        Resource = "budgets"
 	MapExecutions  Resource = "map_executions"
 	ResultFiles    Resource = "result_file_bytes"
+	MapValues      Resource = "map_value_bytes"
 	MapQueue       Resource = "map_queue"
 	Conversations  Resource = "agent_sessions"
 	OpenTurns      Resource = "open_messages"
@@ -224,6 +225,13 @@ func Table() []Spec { //nolint:funlen // a table
 		{
 			MapExecutions, 10_000, "executions of Maps that have not ended", "Wait until some end, or cancel some.",
 			"SELECT FROM map_executions WHERE tenant_id = $1 AND finished_at IS NULL", "",
+		},
+		{
+			// One execution keeps at most 256 MiB, and each of its Maps within Maps as much again. What keeps less
+			// than the largest result of one call counts as little as that call, so there are at most 16,384.
+			MapValues, 64 << 30, "bytes of values of ended executions of Maps that keep at least 4 MiB each",
+			"Let steps return less; they are deleted with the other texts of their executions, after RESULT_RETENTION_DAYS days.", "",
+			"SELECT coalesce(sum(kept_bytes), 0)::bigint FROM map_executions WHERE tenant_id = $1 AND kept_bytes >= 4194304",
 		},
 		{
 			// Package execution counts them, where it gives out places.

@@ -18,13 +18,8 @@ func TestDocumentedQuotasAreThoseOfTheTable(t *testing.T) {
 	require.NoError(t, err)
 	for _, s := range quota.Table() {
 		most := strconv.FormatInt(s.Most, 10)
-		if s.Most >= 1000 {
-			most = fmt.Sprintf("%d,%03d", s.Most/1000%1000, s.Most%1000)
-		}
-		if s.Most >= 1_000_000_000 {
-			most = fmt.Sprintf("%d,%03d,%03d,%03d", s.Most/1_000_000_000, s.Most/1_000_000%1000, s.Most/1000%1000, s.Most%1000)
-		} else if s.Most >= 1_000_000 {
-			most = fmt.Sprintf("%d,%03d,%03d", s.Most/1_000_000, s.Most/1000%1000, s.Most%1000)
+		for at := len(most) - 3; at > 0; at -= 3 {
+			most = most[:at] + "," + most[at:]
 		}
 		require.Contains(t, string(page), fmt.Sprintf("| `%s` | %s | %s |\n", s.Resource, most, s.Counted))
 	}
