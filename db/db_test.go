@@ -62,7 +62,6 @@ func TestEveryTenantTableIsGuarded(t *testing.T) {
 		"customer_erasures.sweep_select":   "a job starts the erasures whose start was lost",
 		"customer_facts.sweep_select":      "the job that forgets those that others have superseded",
 		"policy_windows.sweep_select":      "the jobs that fill and trim the windows of policies",
-		"credentials.credentials_sweep":    "the worker that makes digests reads which have none",
 		"events.sweep_delete":              "the job that forgets those of the month before",
 		"events.sweep_select":              "the job that forgets those of the month before",
 		"idempotency_keys.sweep_delete":    "the job that forgets those of the day before",

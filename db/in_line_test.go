@@ -41,8 +41,8 @@ func TestSweepOfMapsReadsNothingOfThoseInLine(t *testing.T) {
 	}
 	add := func(n int, waiting, place string) {
 		w.exec(`WITH e AS (
-			INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at, waiting_for)
-			SELECT gen_random_uuid(), $1::uuid, gen_random_uuid()::text, $1::uuid, 1, 1, 'x', false, '', '', '{}', 'key', '', '', '', now(), $3::json FROM generate_series(1, $2::integer)
+			INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at, waiting_for)
+			SELECT gen_random_uuid(), $1::uuid, gen_random_uuid()::text, $1::uuid, 1, 'x', false, '', '', '{}', 'key', '', '', '', now(), $3::json FROM generate_series(1, $2::integer)
 			RETURNING tenant_id, id, map_id)
 			INSERT INTO map_places (tenant_id, execution, map_id, key, state, most) SELECT e.tenant_id, e.id, e.map_id, 'k', $4, 1 FROM e WHERE $4 <> ''`, ofTenant, n, waiting, place)
 	}

@@ -17,10 +17,25 @@ import (
 //go:embed migrations/*.sql functions/*.sql
 var files embed.FS
 
+// firstVersion is the version of the first migration. Versions below it are of the time before the first
+// release.
+const firstVersion = 1001
+
+// ErrTooOld means that the tables are of the time before the first release, and no migration leads from there
+// to here.
+var ErrTooOld = errors.New("the database is of a version before the first release, which cannot be migrated: make a new database")
+
 // Migrate brings the schema of the database at url to the newest version and replaces the
 // functions. url is that of the role that owns the schema. Several processes may call it at
-// once: one works, and a session lock makes the others wait.
+// once: one works, and a session lock makes the others wait. The error is ErrTooOld where the database is
+// from before the first release; it stays as it is.
 func Migrate(ctx context.Context, url string) error {
+	switch version, err := SchemaVersion(ctx, url); {
+	case err != nil:
+		return err
+	case version > 0 && version < firstVersion:
+		return ErrTooOld
+	}
 	p, done, err := provider(url)
 	if err != nil {
 		return err

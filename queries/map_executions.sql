@@ -34,7 +34,7 @@ RETURNING id;
 
 -- name: FinishMap :many
 UPDATE map_executions SET status = @status, waiting_for = NULL, output = sqlc.narg('output'), error = sqlc.narg('error'), state = sqlc.narg('state'), compensation = sqlc.narg('compensation'), records = @records, actions = @actions, kept_bytes = @kept_bytes,
-       asked = asked OR @asked::boolean, wrote = wrote OR @wrote::boolean, reads = sqlc.narg('reads')::text[], output_invented = @output_invented, governance = @governance, revision = @revision, updated_at = @now, finished_at = @now, again = NULL
+       asked = asked OR @asked::boolean, wrote = wrote OR @wrote::boolean, reads = sqlc.narg('reads')::text[], output_invented = @output_invented, governance = @governance, updated_at = @now, finished_at = @now, again = NULL
  WHERE tenant_id = @tenant_id AND id = @id AND attempt = @attempt AND finished_at IS NULL
 RETURNING *;
 

@@ -1,8 +1,8 @@
 -- name: InsertCredential :exec
 INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-                         kek_id, wrapped_key, ciphertext, schemes, digested, created_by, created_at, updated_at, expires_at, notice_at)
+                         kek_id, wrapped_key, ciphertext, schemes, created_by, created_at, updated_at, expires_at, notice_at)
 VALUES (@id, @tenant_id, @provider, @type, @label, @customer_id, @origin, @allowed_hosts, 'active', @version,
-        @kek_id, @wrapped_key, @ciphertext, sqlc.narg('schemes'), true, @created_by, @created_at, @created_at, sqlc.narg('expires_at'), sqlc.narg('notice_at'));
+        @kek_id, @wrapped_key, @ciphertext, sqlc.narg('schemes'), @created_by, @created_at, @created_at, sqlc.narg('expires_at'), sqlc.narg('notice_at'));
 
 -- The base URL of the provider that a call of the tenant would go to: its own, otherwise the
 -- platform's, which the tenant may have yet to enable. No row where there is neither.
@@ -54,7 +54,7 @@ RETURNING *;
 -- Writes only over the version that was read: of two rotations at once, one wins.
 -- name: RotateCredential :one
 UPDATE credentials
-   SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext, schemes = sqlc.narg('schemes'), digested = true,
+   SET version = version + 1, kek_id = @kek_id, wrapped_key = @wrapped_key, ciphertext = @ciphertext, schemes = sqlc.narg('schemes'),
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
        expires_at = sqlc.narg('expires_at'), notice_at = sqlc.narg('notice_at'),
        rotated_at = @now, updated_at = @now
@@ -94,14 +94,6 @@ DELETE FROM credential_digests WHERE tenant_id = @tenant_id AND credential_id = 
 -- the tenant's digests, and that plan is kept.
 SELECT DISTINCT found.digest FROM unnest(@digests::bytea[]) AS wanted (digest) CROSS JOIN LATERAL (
     SELECT d.digest FROM credential_digests d WHERE d.tenant_id = @tenant_id AND d.digest = wanted.digest LIMIT 1) found;
-
--- Across tenants, under the sweep setting.
--- name: UndigestedCredentials :many
-SELECT id, tenant_id FROM credentials WHERE NOT digested AND id > @after ORDER BY id LIMIT @most;
-
--- Changes nothing where the credential was rotated meanwhile: then its digests are made.
--- name: MarkDigested :execrows
-UPDATE credentials SET digested = true WHERE tenant_id = @tenant_id AND id = @id AND version = @version AND NOT digested;
 
 -- Across tenants, under the rewrap setting: what is wrapped under another key-encryption key.
 -- name: CredentialsToRewrap :many

@@ -104,15 +104,11 @@ func (c *agentCall) drive(ctx workflow.Context, deadline time.Time) (err error) 
 			c.at, err = goOnWithCall(ctx, next)
 		}
 	}
-	if err == nil && c.isUnknown() && !c.stopped && workflow.GetVersion(ctx, changeUnknownWaits, workflow.DefaultVersion, 1) == 1 {
+	if err == nil && c.isUnknown() && !c.stopped {
 		return c.settle(ctx, ref())
 	}
 	return err
 }
-
-// changeUnknownWaits names a change of this workflow, for histories from before it: there, a call of unknown
-// outcome has ended.
-const changeUnknownWaits = "a call of unknown outcome waits for people"
 
 // isUnknown reports whether the call was sent, and nobody knows what came of it.
 func (c *agentCall) isUnknown() bool { return c.at.End.Status == stepmachine.CallUnknown }

@@ -9,9 +9,6 @@ import (
 	"agentruntime/internal/kernel/stepmachine"
 )
 
-// RunMap lets a test choose the versions of the step machine that the worker has.
-var RunMap = runMap
-
 // Kept returns what is left to write when activities have given these back, one after the other.
 func Kept(given ...flow.MapWrites) flow.MapWrites {
 	m := &mapRun{}

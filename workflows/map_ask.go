@@ -52,10 +52,6 @@ func (m *mapRun) ask(ctx workflow.Context, c stepmachine.AskApproval) {
 	})
 }
 
-// changeWithdrawsLater names a change of this workflow, for histories from before it: a task that was lost
-// may have withdrawn a question for a failure that its repeat did not see. Nobody could answer it then.
-const changeWithdrawsLater = "withdraw a question in a later workflow task"
-
 // closeAsk ends a question. Where people decided before that, their decision counts. A question without
 // a step is withdrawn in a later workflow task, as this one may be lost with what it has seen.
 func (m *mapRun) closeAsk(ctx workflow.Context, c stepmachine.CloseApproval) {
@@ -74,9 +70,8 @@ func (m *mapRun) closeAsk(ctx workflow.Context, c stepmachine.CloseApproval) {
 		m.askEnded(c.Ref)
 	}
 	m.busy++
-	later := !c.Expired && workflow.GetVersion(ctx, changeWithdrawsLater, workflow.DefaultVersion, 1) > workflow.DefaultVersion
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if later && workflow.Sleep(ctx, time.Millisecond) != nil { // a timer ends the task
+		if !c.Expired && workflow.Sleep(ctx, time.Millisecond) != nil { // a timer ends the task
 			m.busy--
 			return // the workflow ends
 		}

@@ -148,8 +148,7 @@ func (c *mapCall) switched(ctx workflow.Context, off bool) {
 	c.tellWait("")
 }
 
-// tellWait tells the machine what the call waits for; "" for nothing any longer. In histories from before
-// calls said what they undo, the machine is told of a step that there is none of, and does nothing.
+// tellWait tells the machine what the call waits for; "" for nothing any longer.
 func (c *mapCall) tellWait(what stepmachine.Waiting) {
 	switch {
 	case c.undoes == nil && what == "":

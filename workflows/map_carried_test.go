@@ -173,10 +173,10 @@ func TestMapRunFailsWhereItsStateIsTooLargeForANewHistory(t *testing.T) {
 func TestMapCarriedHasNothingElse(t *testing.T) {
 	t.Parallel()
 	raw, err := json.Marshal(flow.MapCarried{
-		State: []byte(`{}`), Places: map[string]string{"a": "b"}, Stopped: []stepmachine.StopAwaiting{{}}, Wrote: true, Told: []string{"a"}, Tainted: true, Sources: []string{"a"}, Reads: []string{"a"}, Weighed: true,
+		State: []byte(`{}`), Places: map[string]string{"a": "b"}, Stopped: []stepmachine.StopAwaiting{{}}, Wrote: true, Told: []string{"a"}, Tainted: true, Sources: []string{"a"}, Reads: []string{"a"},
 	})
 	require.NoError(t, err)
 	var members map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(raw, &members))
-	require.ElementsMatch(t, []string{"private", "state", "open", "seq", "places", "stopped", "wrote", "told", "tainted", "sources", "reads", "weighed"}, slices.Collect(maps.Keys(members)))
+	require.ElementsMatch(t, []string{"private", "state", "open", "seq", "places", "stopped", "wrote", "told", "tainted", "sources", "reads"}, slices.Collect(maps.Keys(members)))
 }

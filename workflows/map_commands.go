@@ -126,7 +126,7 @@ func (m *mapRun) evaluate(ctx workflow.Context, c stepmachine.Evaluate) {
 // dropEvaluations ends the activities of evaluations that the machine waits for no longer, so that a
 // cancellation does not wait for them.
 func (m *mapRun) dropEvaluations() {
-	if len(m.evaluations) == 0 || m.shows().Revision < 4 {
+	if len(m.evaluations) == 0 {
 		return
 	}
 	for _, key := range m.keys {
@@ -141,25 +141,14 @@ func (m *mapRun) wants(c stepmachine.Evaluate) bool {
 	return !m.over && m.finish == nil && m.machine.Asks(c)
 }
 
-// changeEvaluatesFew names changes of this workflow, for histories from before them. Before 1, an execution
-// had as many expressions evaluated at once as it makes calls. Those of a few executions filled the line of
-// their tenant, and the repeats of the others kept the workflow engine busy for all tenants. Before 2, an
-// evaluation that waited for its turn counted as under way. So what other branches had done was not
-// written, and no new history could begin: once one was due, these branches stood still.
-const changeEvaluatesFew = "evaluate few expressions at once"
-
-func evaluatesFew(ctx workflow.Context) workflow.Version {
-	return workflow.GetVersion(ctx, changeEvaluatesFew, workflow.DefaultVersion, 2)
-}
-
 // evaluated makes an evaluation when few others are made, and again where its tenant has too many. Later
 // of the result is not 0 where the machine waits for the value no longer, because its step was given up.
 // left: the history has become long before the turn came, so the next one makes the evaluation.
 func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flow.MapEvaluated, left bool, err error) {
 	out.Later = time.Millisecond // until there is a value
 	wanted := func() bool { return m.wants(in.Ask) }
-	if m.evaluating >= mostEvaluating && evaluatesFew(ctx) > workflow.DefaultVersion {
-		left, err = m.rest(ctx, wanted, func(until func() bool) error {
+	if m.evaluating >= mostEvaluating {
+		left, err = m.rest(wanted, func(until func() bool) error {
 			return workflow.Await(ctx, func() bool { return m.evaluating < mostEvaluating || until() })
 		})
 		if err != nil || left || !wanted() {
@@ -175,7 +164,7 @@ func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flo
 			}
 			options := workflow.AwaitOptions{Timeout: out.Later, TimerOptions: workflow.TimerOptions{Summary: flow.CrowdSummary}}
 			over := false
-			left, err = m.rest(ctx, wanted, func(until func() bool) (err error) {
+			left, err = m.rest(wanted, func(until func() bool) (err error) {
 				over, err = workflow.AwaitWithOptions(ctx, options, until)
 				return err
 			})
@@ -189,11 +178,8 @@ func (m *mapRun) evaluated(ctx workflow.Context, in flow.MapEvaluation) (out flo
 
 // rest waits, and does not count as an activity under way meanwhile. The wait ends early where the
 // evaluation is not wanted any more. left: the history has become long, so the evaluation is left to the
-// next one.
-func (m *mapRun) rest(ctx workflow.Context, wanted func() bool, wait func(until func() bool) error) (left bool, err error) {
-	if evaluatesFew(ctx) < 2 {
-		return false, wait(func() bool { return !wanted() })
-	}
+// next one. If it counted, what other branches have done would not be written until its turn.
+func (m *mapRun) rest(wanted func() bool, wait func(until func() bool) error) (left bool, err error) {
 	m.busy--
 	err = wait(func() bool { return m.full || !wanted() })
 	m.busy++

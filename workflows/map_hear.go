@@ -17,33 +17,14 @@ type heard struct {
 	wake   func()
 }
 
-// listen begins to listen, and hears what has come until now. In a history from before the loop did it,
-// coroutines go on with it.
-func (m *mapRun) listen(ctx workflow.Context, byLoop bool) {
+// listen begins to listen, and hears what has come until now.
+func (m *mapRun) listen(ctx workflow.Context) {
 	m.ears = []heard{
 		{workflow.GetSignalChannel(ctx, flow.SignalRecheck), m.nudge},
 		{workflow.GetSignalChannel(ctx, flow.SignalRunEnded), m.wakeCalls},
 		{workflow.GetSignalChannel(ctx, flow.SignalMapEnded), m.wakeCalls},
 	}
 	m.hear()
-	if byLoop {
-		return
-	}
-	if cancels := m.cancels; cancels != nil {
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			cancels.Receive(ctx, nil)
-			m.tell(stepmachine.CancelRequested{})
-		})
-	}
-	for _, one := range m.ears {
-		workflow.Go(ctx, func(ctx workflow.Context) {
-			for one.signal.Receive(ctx, nil) {
-				drain(one.signal)
-				one.wake()
-			}
-		})
-	}
-	m.ears, m.cancels = nil, nil
 }
 
 // unheard reports whether something has come that the loop has not heard.

@@ -152,10 +152,6 @@ func (s *mapModel) deadline(ctx workflow.Context) time.Time {
 	return s.start.Deadline
 }
 
-// changeBoundsInput names a change of this workflow, for histories from before it: they wait for an
-// answer without an end.
-const changeBoundsInput = "wait for an answer for seven days"
-
 // awaitInput waits until there is an answer to the question of the last turn. Where the step is to stop,
 // or nobody answers in time, it sets the end of the step. The wait does not count against the deadline.
 func (s *mapModel) awaitInput(ctx workflow.Context, waits stepmachine.Waiting) error {
@@ -163,17 +159,12 @@ func (s *mapModel) awaitInput(ctx workflow.Context, waits stepmachine.Waiting) e
 	if !answered() {
 		s.hold(ctx)
 		asks := stepmachine.CallWaits{Ref: s.ref, For: waits, Ask: s.turn + 1}
+		asks.Until = s.start.HeldSince.Add(mapdef.AnswerTime.Std())
+		s.m.tell(asks)
 		var err error
-		if workflow.GetVersion(ctx, changeBoundsInput, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-			s.m.tell(asks)
-			err = workflow.Await(ctx, answered)
-		} else {
-			asks.Until = s.start.HeldSince.Add(mapdef.AnswerTime.Std())
-			s.m.tell(asks)
-			inTime, err = workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-				Timeout: max(asks.Until.Sub(workflow.Now(ctx)), time.Second), TimerOptions: workflow.TimerOptions{Summary: flow.AnswerSummary},
-			}, answered)
-		}
+		inTime, err = workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+			Timeout: max(asks.Until.Sub(workflow.Now(ctx)), time.Second), TimerOptions: workflow.TimerOptions{Summary: flow.AnswerSummary},
+		}, answered)
 		if err != nil {
 			return err
 		}

@@ -75,9 +75,7 @@ func (o *mapOfMap) drive(ctx workflow.Context, in flow.MapStart) (stepmachine.Ca
 		o.m.busy--
 	}
 	o.m.tainted, o.m.sources = o.m.tainted || at.Tainted, taint.Add(o.m.sources, at.Sources...)
-	if o.m.reads = taint.Add(o.m.reads, at.Reads...); !at.Weighed {
-		o.m.reads = taint.Add(o.m.reads, taint.Map(at.Child.String()))
-	}
+	o.m.reads = taint.Add(o.m.reads, at.Reads...)
 	return at.End, err
 }
 

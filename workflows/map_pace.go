@@ -49,8 +49,10 @@ func (m *mapRun) pace(ctx workflow.Context) (paused bool, err error) {
 			m.heed(ctx, news)
 		}
 		return true, err
-	case m.paces && m.lasted(ctx) > mostLasted:
-		return true, workflow.Sleep(ctx, time.Millisecond)
+	case m.lasted(ctx) > mostLasted:
+		err = workflow.Sleep(ctx, time.Millisecond)
+		m.since = time.Time{} // a new task
+		return true, err
 	default:
 		return false, nil
 	}
@@ -67,9 +69,6 @@ func (m *mapRun) lasted(ctx workflow.Context) time.Duration {
 
 // patience returns how long an activity may wait for the end of a call.
 func (m *mapRun) patience(ctx workflow.Context) time.Duration {
-	if !m.paces {
-		return 0
-	}
 	return max(mostPatience-m.lasted(ctx), leastPatience)
 }
 

@@ -9,7 +9,6 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/kernel/taint"
 )
 
@@ -18,13 +17,8 @@ import (
 // timers, and passes what came of it back as the next event. Rows have what steps did, so a step
 // that is repeated after a crash finds what happened. A Map that fails is a result, not an error.
 func MapRun(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
-	return runMap(ctx, in, machines.All())
-}
-
-// runMap is MapRun on the machine among these that the execution's row names.
-func runMap(ctx workflow.Context, in flow.MapInput, known stepmachine.Machines) (flow.MapResult, error) {
 	m := &mapRun{
-		in: in, machines: known, calls: map[string]*mapCall{}, models: map[string]*mapModel{},
+		in: in, calls: map[string]*mapCall{}, models: map[string]*mapModel{},
 		timers: map[string]workflow.CancelFunc{}, evaluations: map[string]workflow.CancelFunc{}, open: map[string]stepmachine.Command{}, asks: map[string]*mapAsk{},
 	}
 	m.cancels = ctx.Done()
@@ -54,10 +48,9 @@ func runMap(ctx workflow.Context, in flow.MapInput, known stepmachine.Machines) 
 
 // mapRun is the execution while its workflow is in memory.
 type mapRun struct {
-	in       flow.MapInput
-	machines stepmachine.Machines
-	// machine is the execution on the machine of its version.
-	machine stepmachine.Execution
+	in flow.MapInput
+	// machine is the execution on the step machine.
+	machine *stepmachine.Execution
 	// program is the Map that runs.
 	program *stepmachine.Program
 	parent  string
@@ -119,9 +112,7 @@ type mapRun struct {
 	inFlight int
 	// evaluating counts the evaluations among them, and those that wait until their tenant has fewer.
 	evaluating int
-	// paces: a workflow task that lasts is ended. since is when the task of this length of the history
-	// began.
-	paces  bool
+	// since is when the task of this length of the history began.
 	since  time.Time
 	length int
 	// full: this history takes no further activities. Those that commands ask for are started in
@@ -138,35 +129,28 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 	if err != nil || begun.Over {
 		return true, err
 	}
-	m.parent, m.seq, m.paces, m.tainted = begun.Parent, begun.Seq, begun.Paces || m.in.Paces, begun.Tainted
+	m.parent, m.seq, m.tainted = begun.Parent, begun.Seq, begun.Tainted
 	m.sources, m.reads = begun.Sources, begun.Reads
-	m.listen(ctx, begun.Hears)
-	machine := machineOf(m.machines, begun.Machine)
+	m.listen(ctx)
 	program, err := compile(begun.Definition)
 	if err != nil {
 		return true, err
 	}
 	m.program = program
 	var commands []stepmachine.Command
-	least := 0 // the revision of an execution that does not know its own
-	if m.in.Paces {
-		least = 1
-	}
 	switch {
 	case m.in.Carried != nil:
 		m.seq, m.places, m.wrote, m.told = m.in.Carried.Seq, m.in.Carried.Places, m.in.Carried.Wrote, m.in.Carried.Told
 		m.tainted, m.sources = m.tainted || m.in.Carried.Tainted, taint.Add(m.sources, m.in.Carried.Sources...)
-		if m.reads = taint.Add(m.reads, m.in.Carried.Reads...); !m.in.Carried.Weighed {
-			m.reads = taint.Add(m.reads, program.Definition().Verbs()...)
-		}
-		m.machine, err = resume(machine, program, m.in.Carried.State, least)
+		m.reads = taint.Add(m.reads, m.in.Carried.Reads...)
+		m.machine, err = resume(program, m.in.Carried.State)
 		commands = m.in.Carried.Open
 		for _, c := range m.in.Carried.Stopped {
 			m.stops = append(m.stops, stoppedWait{command: c}) // in a task of the history before
 		}
 		m.nudged = true // the history before may have been told and not looked
 	case begun.Again != nil:
-		if m.machine, err = resume(machine, program, begun.State, least); err == nil {
+		if m.machine, err = resume(program, begun.State); err == nil {
 			commands, err = next(m.machine, workflow.Now(ctx), *begun.Again)
 		}
 		if err == nil {
@@ -174,8 +158,7 @@ func (m *mapRun) begin(ctx workflow.Context) (over bool, err error) {
 		}
 		m.nudged = true
 	default:
-		begun.Beginning.Revision = max(begun.Beginning.Revision, least)
-		m.machine, commands = start(machine, program, workflow.Now(ctx), begun.Beginning)
+		m.machine, commands = start(program, workflow.Now(ctx), begun.Beginning)
 	}
 	if err != nil {
 		return true, err
@@ -235,10 +218,6 @@ func (m *mapRun) look(ctx workflow.Context) error {
 	return nil
 }
 
-// changeKeepsAnswers names a change of this workflow, for histories from before it: a signal that came
-// before its step asked people was lost.
-const changeKeepsAnswers = "keep early answers to people's steps"
-
 // heed turns news into events.
 func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 	if news.Over {
@@ -257,9 +236,9 @@ func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 			m.places[wait.Ref.String()] = news.Places[wait.Ref.String()]
 		}
 	}
-	m.want(ctx, news)
+	m.want(news)
 	for _, s := range news.Signals {
-		s.Keeps = s.ForPeople() && workflow.GetVersion(ctx, changeKeepsAnswers, workflow.DefaultVersion, 1) > workflow.DefaultVersion
+		s.Keeps = s.ForPeople()
 		m.tell(s)
 	}
 	for _, d := range news.Decisions {
@@ -271,26 +250,17 @@ func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
 	}
 }
 
-// changeDropsRepeats names a change of this workflow, for histories from before it: rows say for ever
-// that an execution was to be cancelled, and it was told at each write. So a long history of one that
-// undoes what it did never came to its end.
-const changeDropsRepeats = "tell of what is wanted only where it changes something"
-
-// want tells the machine of a cancellation and of a pause that are wanted, where they change something.
-func (m *mapRun) want(ctx workflow.Context, news flow.MapNews) {
+// want tells the machine of a cancellation and of a pause that are wanted, where they change something: rows
+// say for ever that an execution was to be cancelled.
+func (m *mapRun) want(news flow.MapNews) {
 	is := m.shows()
-	tell := func(changes bool, event stepmachine.Event) {
-		if changes || workflow.GetVersion(ctx, changeDropsRepeats, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-			m.tell(event)
-		}
-	}
-	if news.Cancel {
-		tell(is.Cancellable, stepmachine.CancelRequested{})
+	if news.Cancel && is.Cancellable {
+		m.tell(stepmachine.CancelRequested{})
 	}
 	switch {
-	case news.Pause == is.Paused:
+	case news.Pause == is.Paused, news.Pause && !is.Pausable:
 	case news.Pause:
-		tell(is.Pausable, stepmachine.PauseRequested{})
+		m.tell(stepmachine.PauseRequested{})
 	default:
 		m.tell(stepmachine.ResumeRequested{})
 	}
@@ -361,7 +331,7 @@ func (m *mapRun) titleOf(path string) string {
 
 // listEnd has Temporal's list say how the execution ended.
 func (m *mapRun) listEnd(ctx workflow.Context, end stepmachine.Status) error {
-	if !m.in.ShowsState || !m.in.ShowsEnd {
+	if !m.in.ShowsState {
 		return nil
 	}
 	return listEnd(ctx, end)
@@ -431,10 +401,6 @@ func (m *mapRun) wakes() bool {
 	return slices.ContainsFunc(m.keys, func(key string) bool { call := m.calls[key]; return call != nil && call.awake })
 }
 
-// changeHeedsAll names a change of this workflow, for histories from before it: what has come while
-// the rest was written was lost with the old history.
-const changeHeedsAll = "heed what comes at the change to a new history"
-
 // continueAsNew returns the error that goes on in a new history with the state and what has no
 // answer yet; nil where something has happened while the rest was written. That comes first: it has
 // its answer, and the state does not know of it yet.
@@ -442,8 +408,7 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 	if err := m.show(ctx); err != nil {
 		return err
 	}
-	first := workflow.GetVersion(ctx, changeHeedsAll, workflow.DefaultVersion, 1) > workflow.DefaultVersion
-	if first && (m.over || !m.mayContinue(ctx)) {
+	if m.over || !m.mayContinue(ctx) {
 		return nil
 	}
 	state, err := encodeState(m.machine)
@@ -451,7 +416,7 @@ func (m *mapRun) continueAsNew(ctx workflow.Context) error {
 		return err
 	}
 	in := m.in
-	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Places: m.places, Wrote: m.wrote, Told: m.told, Tainted: m.tainted, Sources: m.sources, Reads: m.reads, Weighed: true}
+	in.Carried = &flow.MapCarried{Private: flow.IsPrivate(), State: state, Seq: m.seq, Places: m.places, Wrote: m.wrote, Told: m.told, Tainted: m.tainted, Sources: m.sources, Reads: m.reads}
 	for _, s := range m.stops {
 		in.Carried.Stopped = append(in.Carried.Stopped, s.command)
 	}
@@ -477,10 +442,6 @@ const (
 	mostRetried = 1500 << 10
 )
 
-// changeStartsWithheld names a change of this workflow, for histories from before it: an execution that was
-// ending already, and too large for a new history, waited for ever for what it had left to that one.
-const changeStartsWithheld = "start what was left to a new history where there is none"
-
 // outgrow has an execution fail that is too large for a new history. It ends in this one, for which the
 // server has room: 51,200 events.
 func (m *mapRun) outgrow(ctx workflow.Context) error {
@@ -494,8 +455,7 @@ func (m *mapRun) outgrow(ctx workflow.Context) error {
 	// was ending goes on with them.
 	m.obey(ctx, commands)
 	for _, key := range withheld {
-		c, open := m.open[key]
-		if open && workflow.GetVersion(ctx, changeStartsWithheld, workflow.DefaultVersion, 1) > workflow.DefaultVersion {
+		if c, open := m.open[key]; open {
 			m.obey(ctx, []stepmachine.Command{c})
 		}
 	}
@@ -534,8 +494,7 @@ func (m *mapRun) end(ctx workflow.Context) (flow.MapResult, error) {
 	if err := workflow.Await(ctx, func() bool { return m.busy == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
 		return flow.MapResult{}, err
 	}
-	shown := m.shows()
-	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote, Reads: taint.Add(m.reads, m.sources...), Revision: shown.Revision, Kept: shown.Kept}
+	in := flow.MapFinish{MapWrites: m.takeWrites(ctx), Finish: *m.finish, Wrote: m.wrote, Reads: taint.Add(m.reads, m.sources...), Kept: m.shows().Kept}
 	if in.Finish.Status == stepmachine.StatusFailed { // a retry goes on from it, where it is small enough
 		var err error
 		if in.State, err = encodeState(m.machine); err != nil {

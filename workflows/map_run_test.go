@@ -24,7 +24,6 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/workflows"
 )
 
@@ -54,9 +53,6 @@ type mapWorld struct {
 	stopped atomic.Bool
 
 	def *mapdef.Definition
-	// machines are the versions of the step machine that the worker has, machine the one in the row.
-	machines stepmachine.Machines
-	machine  int
 	// again is what a retry goes on with, state the state before.
 	again *stepmachine.Again
 	state flow.MachineState
@@ -95,7 +91,7 @@ func newMapWorld(t *testing.T, steps string) *mapWorld {
 	def, faults := mapdef.Read([]byte(`{"schema_version":"1","name":"Test","steps":` + steps + `}`))
 	require.Empty(t, faults)
 	return &mapWorld{
-		t: t, def: def, machines: machines.All(), answers: map[string]func(int) flow.MapCallEnd{}, failed: map[string]int{}, looks: map[string]int{},
+		t: t, def: def, answers: map[string]func(int) flow.MapCallEnd{}, failed: map[string]int{}, looks: map[string]int{},
 		ended: map[string]time.Duration{}, steps: map[string]stepmachine.RecordStep{}, runs: map[string]uuid.UUID{},
 	}
 }
@@ -177,9 +173,8 @@ func (w *mapWorld) register(env *testsuite.TestWorkflowEnvironment) {
 	local := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	local(string(flow.BeginMap), func(context.Context, flow.MapRef) (flow.MapBegun, error) {
 		return flow.MapBegun{
-			Hears:   true,
-			Machine: w.machine, Definition: w.def.Source(), State: w.state, Again: w.again,
-			Beginning: stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))},
+			Definition: w.def.Source(), State: w.state, Again: w.again,
+			Beginning: stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(`{}`))},
 		}, w.fault("begin")
 	})
 	local(string(flow.CallFromMap), func(_ context.Context, in flow.MapCall) (flow.MapCallEnd, error) {
@@ -249,10 +244,7 @@ func (w *mapWorld) environment() *testsuite.TestWorkflowEnvironment {
 	// A worker gives up a task that computes for a second. A busy machine takes longer with the race
 	// detector.
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
-	run := func(ctx workflow.Context, in flow.MapInput) (flow.MapResult, error) {
-		return workflows.RunMap(ctx, in, w.machines)
-	}
-	env.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
+	env.RegisterWorkflowWithOptions(workflows.MapRun, workflow.RegisterOptions{Name: flow.WorkflowMapRun})
 	w.env = env
 	// An activity runs beside the workflow and may not set what that reads. This is called between
 	// the workflow's tasks.

@@ -88,7 +88,7 @@ func TestMapRunThatGrowsTooLongAtTheEndOfAWriteUndoesIt(t *testing.T) {
 			{"id":"` + id + `","type":"verb","verb":"shop:reserve","args":{},"compensate":{"verb":"shop:release","args":{"n":"${[range(3)] | length}"}}}]}`
 	}
 	w := newMapWorld(t, `[{"id":"all","type":"parallel","branches":[{"id":"many","steps":`+many+`},`+write("one")+`,`+write("two")+`]}]`)
-	growsTooLong(w, "shop:reserve", 1)
+	growsTooLong(w, "shop:reserve", 2)
 	w.run(func(env *testsuite.TestWorkflowEnvironment) { evaluates(w, env) })
 	require.Equal(t, stepmachine.StatusFailed, w.finish.Status)
 	require.Equal(t, "STORAGE_LIMIT", w.finish.Error.Code)

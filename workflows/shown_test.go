@@ -66,8 +66,8 @@ func TestHeldRunShowsThatItWaitsAndHowItEnded(t *testing.T) {
 	}
 }
 
-// A workflow of an earlier release, or one that was started without the attribute, must not
-// set it: its task would fail, or not replay.
+// A workflow that was started without the attribute must not
+// set it: its task would fail.
 func TestRunThatIsNotListedShowsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHeldRun(t)
@@ -118,14 +118,13 @@ func TestMapIsListedByWhatItWaitsForAndHowItEnded(t *testing.T) {
 		input flow.MapInput
 		want  []string
 	}{
-		"completed at once":      {`[{"id":"s","type":"set","assign":{"a":1}}]`, flow.MapInput{ShowsState: true, ShowsEnd: true}, nil},
-		"completed after a wait": {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsState: true, ShowsEnd: true}, []string{"waiting", "completed"}},
-		"failed at once":         {`[{"id":"r","type":"raise","error":{"code":"NO"}}]`, flow.MapInput{ShowsState: true, ShowsEnd: true}, []string{"failed"}},
-		"of an earlier release":  {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsState: true}, []string{"waiting"}},
-		"without the attribute":  {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsEnd: true}, nil},
+		"completed at once":      {`[{"id":"s","type":"set","assign":{"a":1}}]`, flow.MapInput{ShowsState: true}, nil},
+		"completed after a wait": {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{ShowsState: true}, []string{"waiting", "completed"}},
+		"failed at once":         {`[{"id":"r","type":"raise","error":{"code":"NO"}}]`, flow.MapInput{ShowsState: true}, []string{"failed"}},
+		"without the attribute":  {`[{"id":"w","type":"wait","for":"1h"}]`, flow.MapInput{}, nil},
 		"failed after two waits": {
 			`[{"id":"w","type":"wait","for":"1h"},{"id":"v","type":"wait","for":"1h"},{"id":"r","type":"raise","error":{"code":"NO"}}]`,
-			flow.MapInput{ShowsState: true, ShowsEnd: true},
+			flow.MapInput{ShowsState: true},
 			[]string{"waiting", "waiting", "failed"},
 		},
 	} {

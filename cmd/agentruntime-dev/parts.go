@@ -64,10 +64,16 @@ func (s *stack) startPostgres(ctx context.Context, number int) error {
 	return nil
 }
 
-func (s *stack) migrate(ctx context.Context) error { return db.Migrate(ctx, s.ownerURL) }
+func (s *stack) migrate(ctx context.Context) error {
+	err := db.Migrate(ctx, s.ownerURL)
+	if errors.Is(err, db.ErrTooOld) {
+		return fmt.Errorf("%w (remove the folder %s, and start again)", err, s.data)
+	}
+	return err
+}
 
-// registerAttributes gives Temporal's namespace the search attributes that it lacks. One
-// of an earlier release, or of another server, has none.
+// registerAttributes gives Temporal's namespace the search attributes that it lacks. A server of its own
+// (TEMPORAL=host:port) has none.
 func (s *stack) registerAttributes(ctx context.Context) error {
 	_, err := app.RegisterAttributes(ctx, config.Config{TemporalAddress: s.ready.TemporalAddress, TemporalNamespace: namespace})
 	return err

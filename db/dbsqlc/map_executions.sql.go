@@ -32,7 +32,7 @@ func (q *Queries) AwaitedMap(ctx context.Context, db DBTX, arg AwaitedMapParams)
 const BeginMap = `-- name: BeginMap :one
 UPDATE map_executions SET begun_at = coalesce(begun_at, $1), updated_at = $1
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, writers, taint_sources, reads, usage_estimated, kept_bytes
 `
 
 type BeginMapParams struct {
@@ -58,7 +58,6 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.ExecutionID,
 		&i.MapID,
 		&i.Version,
-		&i.Machine,
 		&i.MapType,
 		&i.DryRun,
 		&i.Attempt,
@@ -113,7 +112,6 @@ func (q *Queries) BeginMap(ctx context.Context, db DBTX, arg BeginMapParams) (Ma
 		&i.Tainted,
 		&i.Shown,
 		&i.Compensation,
-		&i.Revision,
 		&i.Writers,
 		&i.TaintSources,
 		&i.Reads,
@@ -205,9 +203,9 @@ func (q *Queries) EraseMaps(ctx context.Context, db DBTX, arg EraseMapsParams) e
 
 const FinishMap = `-- name: FinishMap :many
 UPDATE map_executions SET status = $1, waiting_for = NULL, output = $2, error = $3, state = $4, compensation = $5, records = $6, actions = $7, kept_bytes = $8,
-       asked = asked OR $9::boolean, wrote = wrote OR $10::boolean, reads = $11::text[], output_invented = $12, governance = $13, revision = $14, updated_at = $15, finished_at = $15, again = NULL
- WHERE tenant_id = $16 AND id = $17 AND attempt = $18 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes
+       asked = asked OR $9::boolean, wrote = wrote OR $10::boolean, reads = $11::text[], output_invented = $12, governance = $13, updated_at = $14, finished_at = $14, again = NULL
+ WHERE tenant_id = $15 AND id = $16 AND attempt = $17 AND finished_at IS NULL
+RETURNING id, tenant_id, execution_id, map_id, version, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, writers, taint_sources, reads, usage_estimated, kept_bytes
 `
 
 type FinishMapParams struct {
@@ -224,7 +222,6 @@ type FinishMapParams struct {
 	Reads          []string
 	OutputInvented []string
 	Governance     string
-	Revision       *int32
 	Now            time.Time
 	TenantID       uuid.UUID
 	ID             uuid.UUID
@@ -246,7 +243,6 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 		arg.Reads,
 		arg.OutputInvented,
 		arg.Governance,
-		arg.Revision,
 		arg.Now,
 		arg.TenantID,
 		arg.ID,
@@ -265,7 +261,6 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.ExecutionID,
 			&i.MapID,
 			&i.Version,
-			&i.Machine,
 			&i.MapType,
 			&i.DryRun,
 			&i.Attempt,
@@ -320,7 +315,6 @@ func (q *Queries) FinishMap(ctx context.Context, db DBTX, arg FinishMapParams) (
 			&i.Tainted,
 			&i.Shown,
 			&i.Compensation,
-			&i.Revision,
 			&i.Writers,
 			&i.TaintSources,
 			&i.Reads,
@@ -386,7 +380,7 @@ func (q *Queries) FreeMapKeys(ctx context.Context, db DBTX, arg FreeMapKeysParam
 }
 
 const GetMapExecution = `-- name: GetMapExecution :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes FROM map_executions WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, map_id, version, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, writers, taint_sources, reads, usage_estimated, kept_bytes FROM map_executions WHERE tenant_id = $1 AND id = $2
 `
 
 type GetMapExecutionParams struct {
@@ -403,7 +397,6 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.ExecutionID,
 		&i.MapID,
 		&i.Version,
-		&i.Machine,
 		&i.MapType,
 		&i.DryRun,
 		&i.Attempt,
@@ -458,7 +451,6 @@ func (q *Queries) GetMapExecution(ctx context.Context, db DBTX, arg GetMapExecut
 		&i.Tainted,
 		&i.Shown,
 		&i.Compensation,
-		&i.Revision,
 		&i.Writers,
 		&i.TaintSources,
 		&i.Reads,
@@ -650,7 +642,7 @@ func (q *Queries) ListMapExecutions(ctx context.Context, db DBTX, arg ListMapExe
 }
 
 const MapExecutionByName = `-- name: MapExecutionByName :one
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
+SELECT id, tenant_id, execution_id, map_id, version, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, writers, taint_sources, reads, usage_estimated, kept_bytes FROM map_executions WHERE tenant_id = $1 AND execution_id = $2
 `
 
 type MapExecutionByNameParams struct {
@@ -667,7 +659,6 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.ExecutionID,
 		&i.MapID,
 		&i.Version,
-		&i.Machine,
 		&i.MapType,
 		&i.DryRun,
 		&i.Attempt,
@@ -722,7 +713,6 @@ func (q *Queries) MapExecutionByName(ctx context.Context, db DBTX, arg MapExecut
 		&i.Tainted,
 		&i.Shown,
 		&i.Compensation,
-		&i.Revision,
 		&i.Writers,
 		&i.TaintSources,
 		&i.Reads,
@@ -1075,7 +1065,7 @@ func (q *Queries) UnbegunMaps(ctx context.Context, db DBTX, arg UnbegunMapsParam
 const WantOfMap = `-- name: WantOfMap :many
 UPDATE map_executions SET wants_cancel = wants_cancel OR $1::boolean, wants_pause = coalesce($2::boolean, wants_pause), updated_at = $3, news_at = $3
  WHERE tenant_id = $4 AND id = $5 AND finished_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, writers, taint_sources, reads, usage_estimated, kept_bytes
 `
 
 type WantOfMapParams struct {
@@ -1108,7 +1098,6 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.ExecutionID,
 			&i.MapID,
 			&i.Version,
-			&i.Machine,
 			&i.MapType,
 			&i.DryRun,
 			&i.Attempt,
@@ -1163,7 +1152,6 @@ func (q *Queries) WantOfMap(ctx context.Context, db DBTX, arg WantOfMapParams) (
 			&i.Tainted,
 			&i.Shown,
 			&i.Compensation,
-			&i.Revision,
 			&i.Writers,
 			&i.TaintSources,
 			&i.Reads,

@@ -57,7 +57,7 @@ func (q *Queries) CallerOfMap(ctx context.Context, db DBTX, arg CallerOfMapParam
 }
 
 const MapOfStep = `-- name: MapOfStep :many
-SELECT id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes FROM map_executions
+SELECT id, tenant_id, execution_id, map_id, version, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, writers, taint_sources, reads, usage_estimated, kept_bytes FROM map_executions
  WHERE tenant_id = $1 AND parent_id BETWEEN $2::text AND $2::text AND step = $3::text ORDER BY parent_id LIMIT 1
 `
 
@@ -84,7 +84,6 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 			&i.ExecutionID,
 			&i.MapID,
 			&i.Version,
-			&i.Machine,
 			&i.MapType,
 			&i.DryRun,
 			&i.Attempt,
@@ -139,7 +138,6 @@ func (q *Queries) MapOfStep(ctx context.Context, db DBTX, arg MapOfStepParams) (
 			&i.Tainted,
 			&i.Shown,
 			&i.Compensation,
-			&i.Revision,
 			&i.Writers,
 			&i.TaintSources,
 			&i.Reads,

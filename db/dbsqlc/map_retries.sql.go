@@ -36,7 +36,7 @@ const RetryMap = `-- name: RetryMap :many
 UPDATE map_executions SET attempt = attempt + 1, status = 'running', error = NULL, compensation = NULL, again = $1::text, workflow_id = $2,
        governance = 'approved', wants_cancel = false, wants_pause = false, begun_at = NULL, finished_at = NULL, updated_at = $3
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND status = 'failed' AND state IS NOT NULL AND erased_at IS NULL
-RETURNING id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, revision, writers, taint_sources, reads, usage_estimated, kept_bytes
+RETURNING id, tenant_id, execution_id, map_id, version, map_type, dry_run, attempt, fingerprint, payload, metadata, session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr, workflow_id, status, waiting_for, wants_cancel, wants_pause, actions, asked, governance, output, error, state, records, begun_at, updated_at, finished_at, erased_at, began_xid, news_at, signals, signals_heard, signals_unused, awaited, wrote, payload_invented, output_invented, again, freed_keys, changes_of, changes_at, changes_path, tokens_used, models_asked, model_bytes, chain, caller_workflow, tainted, shown, compensation, writers, taint_sources, reads, usage_estimated, kept_bytes
 `
 
 type RetryMapParams struct {
@@ -71,7 +71,6 @@ func (q *Queries) RetryMap(ctx context.Context, db DBTX, arg RetryMapParams) ([]
 			&i.ExecutionID,
 			&i.MapID,
 			&i.Version,
-			&i.Machine,
 			&i.MapType,
 			&i.DryRun,
 			&i.Attempt,
@@ -126,7 +125,6 @@ func (q *Queries) RetryMap(ctx context.Context, db DBTX, arg RetryMapParams) ([]
 			&i.Tainted,
 			&i.Shown,
 			&i.Compensation,
-			&i.Revision,
 			&i.Writers,
 			&i.TaintSources,
 			&i.Reads,

@@ -300,7 +300,6 @@ type Credential struct {
 	LastUsedAt   *time.Time
 	RotatedAt    *time.Time
 	Origin       *string
-	Digested     bool
 	ExpiresAt    *time.Time
 	NoticeAt     *time.Time
 	Schemes      []byte
@@ -541,7 +540,6 @@ type MapExecution struct {
 	ExecutionID     string
 	MapID           uuid.UUID
 	Version         int32
-	Machine         int32
 	MapType         string
 	DryRun          bool
 	Attempt         int32
@@ -596,7 +594,6 @@ type MapExecution struct {
 	Tainted         bool
 	Shown           int32
 	Compensation    *string
-	Revision        *int32
 	Writers         []uuid.UUID
 	TaintSources    []string
 	Reads           []string

@@ -194,7 +194,7 @@ func (q *Queries) DeleteDigests(ctx context.Context, db DBTX, arg DeleteDigestsP
 }
 
 const GetCredential = `-- name: GetCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at, schemes FROM credentials WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, expires_at, notice_at, schemes FROM credentials WHERE tenant_id = $1 AND id = $2
 `
 
 type GetCredentialParams struct {
@@ -224,7 +224,6 @@ func (q *Queries) GetCredential(ctx context.Context, db DBTX, arg GetCredentialP
 		&i.LastUsedAt,
 		&i.RotatedAt,
 		&i.Origin,
-		&i.Digested,
 		&i.ExpiresAt,
 		&i.NoticeAt,
 		&i.Schemes,
@@ -234,9 +233,9 @@ func (q *Queries) GetCredential(ctx context.Context, db DBTX, arg GetCredentialP
 
 const InsertCredential = `-- name: InsertCredential :exec
 INSERT INTO credentials (id, tenant_id, provider, type, label, customer_id, origin, allowed_hosts, status, version,
-                         kek_id, wrapped_key, ciphertext, schemes, digested, created_by, created_at, updated_at, expires_at, notice_at)
+                         kek_id, wrapped_key, ciphertext, schemes, created_by, created_at, updated_at, expires_at, notice_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'active', $9,
-        $10, $11, $12, $13, true, $14, $15, $15, $16, $17)
+        $10, $11, $12, $13, $14, $15, $15, $16, $17)
 `
 
 type InsertCredentialParams struct {
@@ -386,7 +385,7 @@ func (q *Queries) ListCredentials(ctx context.Context, db DBTX, arg ListCredenti
 }
 
 const LockCredential = `-- name: LockCredential :one
-SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at, schemes FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, expires_at, notice_at, schemes FROM credentials WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockCredentialParams struct {
@@ -416,7 +415,6 @@ func (q *Queries) LockCredential(ctx context.Context, db DBTX, arg LockCredentia
 		&i.LastUsedAt,
 		&i.RotatedAt,
 		&i.Origin,
-		&i.Digested,
 		&i.ExpiresAt,
 		&i.NoticeAt,
 		&i.Schemes,
@@ -444,25 +442,6 @@ func (q *Queries) MarkCredentialUsed(ctx context.Context, db DBTX, arg MarkCrede
 		arg.UnlessSince,
 	)
 	return err
-}
-
-const MarkDigested = `-- name: MarkDigested :execrows
-UPDATE credentials SET digested = true WHERE tenant_id = $1 AND id = $2 AND version = $3 AND NOT digested
-`
-
-type MarkDigestedParams struct {
-	TenantID uuid.UUID
-	ID       uuid.UUID
-	Version  int32
-}
-
-// Changes nothing where the credential was rotated meanwhile: then its digests are made.
-func (q *Queries) MarkDigested(ctx context.Context, db DBTX, arg MarkDigestedParams) (int64, error) {
-	result, err := db.Exec(ctx, MarkDigested, arg.TenantID, arg.ID, arg.Version)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const NewestCredential = `-- name: NewestCredential :one
@@ -599,7 +578,7 @@ UPDATE credentials
        notice_at = CASE WHEN $5 THEN $7 ELSE notice_at END,
        updated_at = $8
  WHERE tenant_id = $9 AND id = $10
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at, schemes
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, expires_at, notice_at, schemes
 `
 
 type PatchCredentialParams struct {
@@ -649,7 +628,6 @@ func (q *Queries) PatchCredential(ctx context.Context, db DBTX, arg PatchCredent
 		&i.LastUsedAt,
 		&i.RotatedAt,
 		&i.Origin,
-		&i.Digested,
 		&i.ExpiresAt,
 		&i.NoticeAt,
 		&i.Schemes,
@@ -722,12 +700,12 @@ func (q *Queries) RewrapCredential(ctx context.Context, db DBTX, arg RewrapCrede
 
 const RotateCredential = `-- name: RotateCredential :one
 UPDATE credentials
-   SET version = version + 1, kek_id = $1, wrapped_key = $2, ciphertext = $3, schemes = $4, digested = true,
+   SET version = version + 1, kek_id = $1, wrapped_key = $2, ciphertext = $3, schemes = $4,
        status = CASE status WHEN 'expired' THEN 'active' ELSE status END,
        expires_at = $5, notice_at = $6,
        rotated_at = $7, updated_at = $7
  WHERE tenant_id = $8 AND id = $9 AND version = $10
-RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, digested, expires_at, notice_at, schemes
+RETURNING id, tenant_id, provider, type, label, customer_id, allowed_hosts, status, version, kek_id, wrapped_key, ciphertext, created_by, created_at, updated_at, last_used_at, rotated_at, origin, expires_at, notice_at, schemes
 `
 
 type RotateCredentialParams struct {
@@ -777,45 +755,9 @@ func (q *Queries) RotateCredential(ctx context.Context, db DBTX, arg RotateCrede
 		&i.LastUsedAt,
 		&i.RotatedAt,
 		&i.Origin,
-		&i.Digested,
 		&i.ExpiresAt,
 		&i.NoticeAt,
 		&i.Schemes,
 	)
 	return i, err
-}
-
-const UndigestedCredentials = `-- name: UndigestedCredentials :many
-SELECT id, tenant_id FROM credentials WHERE NOT digested AND id > $1 ORDER BY id LIMIT $2
-`
-
-type UndigestedCredentialsParams struct {
-	After uuid.UUID
-	Most  int32
-}
-
-type UndigestedCredentialsRow struct {
-	ID       uuid.UUID
-	TenantID uuid.UUID
-}
-
-// Across tenants, under the sweep setting.
-func (q *Queries) UndigestedCredentials(ctx context.Context, db DBTX, arg UndigestedCredentialsParams) ([]UndigestedCredentialsRow, error) {
-	rows, err := db.Query(ctx, UndigestedCredentials, arg.After, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []UndigestedCredentialsRow{}
-	for rows.Next() {
-		var i UndigestedCredentialsRow
-		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }

@@ -44,10 +44,10 @@ BEGIN
             GET DIAGNOSTICS ours = ROW_COUNT;
         END IF;
         IF ours = cardinality(p_keys) THEN
-            INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata,
+            INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata,
                                         session_id, customer, origin, key_id, user_id, parent_id, step, depth, request_id, source_addr,
                                         workflow_id, updated_at)
-                VALUES (c.id, p_tenant, c.execution_id, c.map_id, c.version, c.machine, c.map_type, c.dry_run, p_fingerprint, p_payload, p_metadata,
+                VALUES (c.id, p_tenant, c.execution_id, c.map_id, c.version, c.map_type, c.dry_run, p_fingerprint, p_payload, p_metadata,
                         c.session_id, c.customer, c.origin, c.key_id, c.user_id, c.parent_id, c.step, c.depth, c.request_id, c.source_addr,
                         c.workflow_id, p_now);
             outcome := 'fresh';

@@ -21,6 +21,7 @@ import (
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/edge/egress"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
@@ -149,6 +150,9 @@ func (b *bench) ran(t *testing.T, tenant uuid.UUID, at time.Time, name, args, me
 	binary.BigEndian.PutUint64(ms[:], uint64(at.UnixMilli())<<16)
 	copy(id[:6], ms[:6])
 	provider, short, _ := strings.Cut(name, ":")
+	key, err := testkit.Keys{}.Key(t.Context(), tenant)
+	require.NoError(t, err)
+	args = key.Seal(datakey.Place{Tenant: tenant, Row: id, Field: datakey.RunArgs}, []byte(args))
 	b.exec(t, `INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run, metadata, request_id,
 		source_addr, give_up_at, created_at, workflow_id) VALUES ($1, $2, $3, $3, $4, $5, $6, '', $7, $8::json, '', '', $9, $9, 'w')`,
 		id, tenant, id.String(), provider, short, args, strings.Contains(metadata, "dryRun"), metadata, at)

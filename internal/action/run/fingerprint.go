@@ -12,19 +12,9 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// fingerprint returns the digest of a call under a key of the tenant. Two calls with the same
+// fingerprint returns the digest of {verb, args, dryRun}, as canonical JSON, under a key of the tenant. Two calls with the same
 // fingerprint are the same call. Without the key, short arguments cannot be guessed from it.
 func fingerprint(key *datakey.Key, name verb.Name, args json.RawMessage, dryRun bool) ([]byte, error) {
-	sum, err := callSum(name, args, dryRun)
-	if err != nil {
-		return nil, err
-	}
-	return key.Digest(sum), nil
-}
-
-// callSum returns the SHA-256 of the canonical JSON of {verb, args, dryRun}. Rows that were
-// stored before fingerprints had a key have this one.
-func callSum(name verb.Name, args json.RawMessage, dryRun bool) ([]byte, error) {
 	doc, err := json.Marshal(map[string]any{"verb": name.String(), "args": args, "dryRun": dryRun})
 	if err != nil {
 		return nil, err
@@ -34,7 +24,7 @@ func callSum(name verb.Name, args json.RawMessage, dryRun bool) ([]byte, error) 
 		return nil, err
 	}
 	sum := sha256.Sum256(canonical)
-	return sum[:], nil
+	return key.Digest(sum[:]), nil
 }
 
 // maxPath is the most bytes of a path that argsDiffer returns. strictjson.Diff shortens long
@@ -43,8 +33,8 @@ const maxPath = 200
 
 // sameCall reports whether a stored hash is that of the call as it would be sent.
 func (p prepared) sameCall(stored []byte) bool {
-	sum, err := callSum(p.run.Verb, p.run.Effective(), p.run.DryRun)
-	return err == nil && (bytes.Equal(stored, p.run.key.Digest(sum)) || bytes.Equal(stored, sum))
+	print, err := fingerprint(p.run.key, p.run.Verb, p.run.Effective(), p.run.DryRun)
+	return err == nil && bytes.Equal(stored, print)
 }
 
 // argsDiffer returns the JSON Pointers of the places where the arguments of a repeat differ

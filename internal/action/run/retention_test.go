@@ -226,8 +226,8 @@ func TestOldResultsStayWhileTheirParentIsOpen(t *testing.T) {
 		r.admin("UPDATE runs SET parent_id = 'parent_' || execution_id, step = 'a' WHERE execution_id = $1", id)
 	}
 	id := uuid.New()
-	r.admin(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
-		VALUES ($1, $2, 'parent_map', $1, 1, 1, 'cognitive', false, '', '', '{}', 'key', '', '', '', now())`, id, r.tenant)
+	r.admin(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
+		VALUES ($1, $2, 'parent_map', $1, 1, 'cognitive', false, '', '', '{}', 'key', '', '', '', now())`, id, r.tenant)
 	r.admin("INSERT INTO conversations (tenant_id, id, agent_id, created_at, updated_at) VALUES ($2, $1, $1, now(), now())", id, r.tenant)
 	r.admin(`INSERT INTO turns (tenant_id, id, execution_id, agent_id, version, conversation, state, status, fingerprint, message, metadata, request_id, source_addr, workflow_id, updated_at)
 		VALUES ($2, $1, 'parent_message', $1, 1, $1, 'waiting', 'running', '', '', '{}', '', '', '', now())`, id, r.tenant)

@@ -97,7 +97,7 @@ type Run struct {
 	SourceAddr string
 	// GiveUpAt is until when the caller waits.
 	GiveUpAt time.Time
-	// ExpiresAt is when the run may no longer be sent; nil for runs of earlier releases.
+	// ExpiresAt is when the run may no longer be sent; nil where it has ended or is held.
 	// ExpiresIn is the time that the caller asked for, nil where none.
 	ExpiresAt *time.Time
 	ExpiresIn *time.Duration

@@ -62,31 +62,6 @@ func TestEditedArgumentsAreSealedInTheRow(t *testing.T) {
 	require.NotContains(t, r.text(rawRuns), "canary")
 }
 
-// A process of an earlier release has stored rows in plain text.
-func TestRowsStoredInPlainTextAreRead(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.policies(rule(governance.ActionRequireApproval, "pay"))
-	x := r.held("pay", "one", `{"n":1}`)
-	r.admin(`UPDATE runs SET args = '{"n":1}', edited_args = NULL`)
-	// The fingerprint of {"args":{"n":1},"dryRun":false,"verb":"shop:pay"} had no key.
-	const sum = `sha256(convert_to('{"args":{"n":1},"dryRun":false,"verb":"shop:pay"}', 'UTF8'))`
-	require.Equal(t, 0, r.count(`SELECT count(*) FROM runs JOIN approvals ON true WHERE fingerprint = `+sum+` OR call_hash = `+sum), "it has a key now")
-	r.admin(`UPDATE runs SET fingerprint = ` + sum)
-	r.admin(`UPDATE approvals SET call_hash = ` + sum)
-	require.Empty(t, r.decide(x, r.user("approver"), "approve").Code)
-	require.Equal(t, run.StateExecuted, r.wake(x).State)
-	require.JSONEq(t, `{"n":1}`, r.provider.last())
-	r.admin(`UPDATE runs SET result = '{"old":true}'`)
-	same, err := r.do("pay", "one", `{"n":1.0}`, func(q *run.Request) { q.KeyByHeader = true })
-	require.NoError(t, err)
-	require.Empty(t, same.ArgsDiffer)
-	again, err := r.do("pay", "one", `{"n":2}`)
-	require.NoError(t, err)
-	require.JSONEq(t, `{"old":true}`, string(again.Run.Result))
-	require.Equal(t, []string{"/args/n"}, again.ArgsDiffer)
-}
-
 // A claim draws an id for a new run, and finds an old one: its arguments are sealed for that.
 func TestIDClaimedAgainReadsItsNewArguments(t *testing.T) {
 	t.Parallel()

@@ -28,9 +28,9 @@ func (r *rig) message(session uuid.UUID, name, parent string) {
 
 // mapExecution stores an execution of a Map.
 func (r *rig) mapExecution(name, parent string) {
-	r.admin(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id,
+	r.admin(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id,
 	                                     source_addr, workflow_id, updated_at, parent_id)
-	         VALUES ($1, $2, $3, $1, 1, 1, '', false, '', '', '{}', 'key', '', '', $3, now(), nullif($4, ''))`, uuid.New(), r.tenant, name, parent)
+	         VALUES ($1, $2, $3, $1, 1, '', false, '', '', '{}', 'key', '', '', $3, now(), nullif($4, ''))`, uuid.New(), r.tenant, name, parent)
 }
 
 // asks makes the call of a step.

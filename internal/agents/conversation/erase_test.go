@@ -282,8 +282,8 @@ func TestSessionsOfAMergedCustomerAreThoseOfTheOther(t *testing.T) {
 // runsMap writes a Map that the message has started, and that goes on.
 func (d *desk) runsMap(turn uuid.UUID) {
 	d.t.Helper()
-	_, err := d.db.Tenant(d.tenant).Exec(d.t.Context(), `INSERT INTO map_executions (tenant_id, id, execution_id, map_id, version, machine, map_type, dry_run, attempt, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, status, updated_at)
-		VALUES ($1, $2::uuid, 'map_' || $2::uuid::text, $2::uuid, 1, 1, 'cognitive', false, 1, '', '', '{}', 'agent', '', '', '', 'waiting', now())`, d.tenant, turn)
+	_, err := d.db.Tenant(d.tenant).Exec(d.t.Context(), `INSERT INTO map_executions (tenant_id, id, execution_id, map_id, version, map_type, dry_run, attempt, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, status, updated_at)
+		VALUES ($1, $2::uuid, 'map_' || $2::uuid::text, $2::uuid, 1, 'cognitive', false, 1, '', '', '{}', 'agent', '', '', '', 'waiting', now())`, d.tenant, turn)
 	require.NoError(d.t, err)
 	d.exec("UPDATE turns SET map_execution_id = 'map_' || id::text WHERE id = $1", turn)
 }

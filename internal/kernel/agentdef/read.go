@@ -1,7 +1,6 @@
 package agentdef
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -188,10 +187,6 @@ func Decode(source []byte) (*Definition, error) {
 	if err := json.Unmarshal(source, d); err != nil {
 		return nil, fmt.Errorf("read a stored definition: %w", err)
 	}
-	if d.Memory.Customer == "" { // it was stored before there was the member
-		d.Memory.Customer = Default().Memory.Customer
-	}
-	d.Language = cmp.Or(d.Language, Follow)
 	return d, nil
 }
 

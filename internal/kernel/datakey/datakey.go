@@ -170,12 +170,15 @@ func (k *Key) Seal(p Place, text []byte) string {
 	return string(out)
 }
 
-// Open reverses Seal. It returns a text that was stored before rows were sealed as it is. The
-// error says only that the text does not open.
+// Open reverses Seal. What was erased, the empty text, opens as it is. The error says only that the text does
+// not open.
 func (k *Key) Open(p Place, stored string) ([]byte, error) {
+	if stored == "" {
+		return []byte{}, nil
+	}
 	encoded, sealed := strings.CutPrefix(stored, marker)
 	if !sealed {
-		return []byte(stored), nil
+		return nil, errClosed
 	}
 	raw, err := base64.RawStdEncoding.DecodeString(encoded)
 	if err != nil {

@@ -113,8 +113,7 @@ type ActionRunInput struct {
 	// Parent is the workflow to signal when the run has ended; "" where nobody waits.
 	Parent string `json:"parent,omitempty"`
 	// ShowsState: AttributeState is registered, so the workflow may set it. To set one that
-	// is not registered would fail the workflow's task. Histories of earlier releases do not
-	// have the member, so their workflows do not set the attribute.
+	// is not registered would fail the workflow's task.
 	ShowsState bool `json:"shows_state,omitempty"`
 }
 

@@ -76,12 +76,6 @@ type MapInput struct {
 	MapRef
 	// ShowsState: AttributeState is registered, so the workflow may set it.
 	ShowsState bool `json:"shows_state,omitempty"`
-	// ShowsEnd: it says how the execution ended too. One that an earlier release has started does not.
-	ShowsEnd bool `json:"shows_end,omitempty"`
-	// Paces is true where an earlier release started the workflow. That release set Paces here, where later
-	// ones set MapBegun.Paces. Its step machine had the rules of revision 1, and states had no revision yet.
-	// So such an execution has revision 1 at least. No release sets Paces here any longer.
-	Paces bool `json:"paces,omitempty"`
 	// Carried is what the workflow had before it continued in a new history; nil in the first.
 	Carried *MapCarried `json:"carried,omitempty"`
 }
@@ -102,11 +96,10 @@ type MapCarried struct {
 	// Told are the last waits that others were told of.
 	Told []string `json:"told,omitempty"`
 	// Tainted: a model of the execution has read what others than the tenant wrote. Sources say what, and
-	// Reads whose words the execution has. Weighed: the history before has noted them.
+	// Reads whose words the execution has.
 	Tainted bool     `json:"tainted,omitempty"`
 	Sources []string `json:"sources,omitempty"`
 	Reads   []string `json:"reads,omitempty"`
-	Weighed bool     `json:"weighed,omitempty"`
 }
 
 // Bytes returns how many bytes the input of a workflow has, before it is encrypted.
@@ -135,9 +128,6 @@ type MapBegun struct {
 	Private
 	// Over: the attempt has ended, or never was; there is nothing to do.
 	Over bool `json:"over,omitempty"`
-	// Machine is the version of the step machine that the execution runs on; 0 in histories from before
-	// there was a choice, for the first.
-	Machine int `json:"machine,omitempty"`
 	// Definition is the text of the version that the execution runs. It stays a text here: a process
 	// has compiled it for other executions.
 	Definition json.RawMessage       `json:"definition,omitempty"`
@@ -154,11 +144,6 @@ type MapBegun struct {
 	Sources []string `json:"sources,omitempty"`
 	// Reads are the sources of others' words that the payload, or what an earlier attempt has kept, has.
 	Reads []string `json:"reads,omitempty"`
-	// Paces: this history ends a workflow task that lasts. The worker that begins a history says so.
-	// Histories from before do not.
-	Paces bool `json:"paces,omitempty"`
-	// Hears: the loop of this history's workflow hears signals itself. The worker says so, as for Paces.
-	Hears bool `json:"hears,omitempty"`
 }
 
 // MapWrites is what steps have done since the last write. It is the input of activities only, so
@@ -269,15 +254,14 @@ type MapCallEnd struct {
 	End  stepmachine.CallEnd `json:"end"`
 	// HandedOver: another workflow drives the run.
 	HandedOver bool `json:"handed_over,omitempty"`
-	// Undoes says what a kept call undoes, at its beginning. It is nil for the call of a step, and in
-	// histories from before calls said so.
+	// Undoes says what a kept call undoes, at its beginning. It is nil for the call of a step.
 	Undoes *MapUndoing `json:"undoes,omitempty"`
 	// Followed: the call is one of a message whose reply is followed.
 	Followed bool `json:"followed,omitempty"`
 	// Unwritten: the activity has not written MapCall.Commands, so a later one does.
 	Unwritten bool `json:"unwritten,omitempty"`
-	// Weighed: Reads are the sources whose words, other than the tenant's, the end has. Histories from
-	// before calls said so do not have it.
+	// Weighed: Reads are the sources whose words, other than the tenant's, the end has. An end that nobody
+	// has weighed counts as the words of its verb.
 	Weighed bool     `json:"weighed,omitempty"`
 	Reads   []string `json:"reads,omitempty"`
 }
@@ -429,9 +413,8 @@ type MapOfMap struct {
 	// Tainted: a model of it has read what others than the tenant wrote. Sources say what.
 	Tainted bool     `json:"tainted,omitempty"`
 	Sources []string `json:"sources,omitempty"`
-	// Weighed: Reads are the sources of others' words that its end has.
-	Weighed bool     `json:"weighed,omitempty"`
-	Reads   []string `json:"reads,omitempty"`
+	// Reads are the sources of others' words that its end has.
+	Reads []string `json:"reads,omitempty"`
 }
 
 // MapEvaluation asks for the value of an expression.
@@ -530,8 +513,6 @@ type MapFinish struct {
 	Wrote bool `json:"wrote,omitempty"`
 	// Reads are the sources of others' words that the execution has, in its output and its state.
 	Reads []string `json:"reads,omitempty"`
-	// Revision is the one of the step machine that the execution ran on.
-	Revision int `json:"revision,omitempty"`
 	// Kept is how many bytes of values the execution has kept.
 	Kept int64 `json:"kept_bytes,omitempty"`
 }

@@ -46,7 +46,7 @@ type TurnInput struct {
 	// ShowsState: AttributeState is registered, so the workflow may set it.
 	ShowsState bool `json:"shows_state,omitempty"`
 	// ShowsHold: AttributeVerb is registered too, so a message whose call waits for people is found by
-	// state and verb. Those that an earlier release has started do not set it.
+	// state and verb.
 	ShowsHold bool `json:"shows_hold,omitempty"`
 	// Parent is the workflow that hears of each reply and of the end; "" for none.
 	Parent string `json:"parent,omitempty"`

@@ -84,9 +84,6 @@ func ToolSummary(verb string) string { return "calls " + verb }
 // people. They name the step by its place, and the question by its title as the definition has it: no
 // argument is in either. Both are encrypted.
 func MapCallSummary(verb, step string) string {
-	if verb == "" {
-		return "calls what the model asks for · " + step // a history from before turns named verbs
-	}
 	return ToolSummary(verb) + " · " + step
 }
 

@@ -74,7 +74,6 @@ func TestWaitSummarySaysWhoIsAwaited(t *testing.T) {
 func TestSummariesOfStepsNameVerbAndTitle(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "calls shop:pay · /steps/0", flow.MapCallSummary("shop:pay", "/steps/0"))
-	require.Equal(t, "calls what the model asks for · /steps/0", flow.MapCallSummary("", "/steps/0"))
 	require.Equal(t, "asks people: Go? · /steps/0", flow.MapAskSummary("Go?", "/steps/0"))
 	require.Equal(t, "asks people · /steps/0", flow.MapAskSummary("", "/steps/0"))
 }

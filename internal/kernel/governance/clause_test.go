@@ -258,15 +258,6 @@ func TestExplanationsOfGroupsHaveBounds(t *testing.T) {
 	require.Equal(t, 49, v.Matches[0].ConditionsOmitted)
 }
 
-func TestResultsStoredBeforeGroupsAreMet(t *testing.T) {
-	t.Parallel()
-	var m governance.Match
-	require.NoError(t, json.Unmarshal([]byte(`{"conditions":[{"field":"args.a","operator":"exists","value":null,"actual":1}]}`), &m))
-	require.True(t, m.Conditions[0].Met)
-	require.NoError(t, json.Unmarshal([]byte(`{"conditions":[{"any":[{"field":"args.a","met":false}],"met":true}]}`), &m))
-	require.False(t, m.Conditions[0].Any[0].Met)
-}
-
 func TestContradictionsWithinGroups(t *testing.T) {
 	t.Parallel()
 	a, b := cond("args.amount", "greater", "10"), cond("args.amount", "less", "5")

@@ -326,14 +326,3 @@ type ConditionMatch struct {
 	All        []ConditionMatch `json:"all,omitempty"`
 	Not        *ConditionMatch  `json:"not,omitempty"`
 }
-
-// UnmarshalJSON reads a result. One that was stored before there were groups is met.
-func (m *ConditionMatch) UnmarshalJSON(data []byte) error {
-	type plain ConditionMatch
-	read := plain{Met: true}
-	if err := json.Unmarshal(data, &read); err != nil {
-		return err //nolint:wrapcheck // json adds its own words
-	}
-	*m = ConditionMatch(read)
-	return nil
-}

@@ -56,7 +56,7 @@ func begins(t *testing.T, d *mapdef.Definition) {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	payload := stepmachine.Of(json.RawMessage(`{"id":1}`))
 	for _, dryRun := range []bool{false, true} {
-		s, _ := stepmachine.Start(p, now, stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1", TriggerData: payload, DryRun: dryRun})
+		s, _ := stepmachine.Start(p, now, stepmachine.Beginning{Execution: "exec_1", TriggerData: payload, DryRun: dryRun})
 		raw, err := s.Encode()
 		require.NoError(t, err)
 		s, err = stepmachine.Decode(raw)

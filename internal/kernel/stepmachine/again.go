@@ -32,7 +32,7 @@ func CanGoOn(p *Program, s *State, a Again) error {
 	case s.Compensations > 0:
 		return fault.New(fault.CodeConflict, "The calls that undo steps of this execution were made. Start a new one.")
 	}
-	if s.Revision >= 2 && p.usedUp(s) {
+	if p.usedUp(s) {
 		return fault.New(fault.CodeConflict, "The execution has used up the steps or the values that it may have. Start a new one.")
 	}
 	var dropped *Task

@@ -18,7 +18,7 @@ const eventIDs = "evt_"
 // As the execution emits more, it asks for more at once: for twice what it has emitted in all. What it does
 // not use is lost to the tenant for a while, so it is no more than that.
 func (m *machine) room(t *Task) {
-	if m.s.Revision < 5 || m.s.DryRun || m.s.Emitted >= MaxEmitted {
+	if m.s.DryRun || m.s.Emitted >= MaxEmitted {
 		m.evaluate(t, fieldInput)
 		return
 	}
@@ -53,13 +53,9 @@ func (c Evaluate) Room() (n int) {
 }
 
 // announce emits an event. Its id is derived, so that the same step never emits two. A caller who knows
-// the execution can derive it too, so from revision 3 on it is one that senders may not use. A dry run
-// emits none.
+// the execution can derive it too, so it is one that senders may not use. A dry run emits none.
 func (m *machine) announce(t *Task, do *mapdef.DoEmit) {
-	id := uuid.NewSHA1(uuid.NameSpaceURL, []byte(m.s.Execution+t.still().String())).String()
-	if m.s.Revision >= 3 {
-		id = eventIDs + id
-	}
+	id := eventIDs + uuid.NewSHA1(uuid.NameSpaceURL, []byte(m.s.Execution+t.still().String())).String()
 	if !m.s.DryRun {
 		if m.s.Emitted == MaxEmitted {
 			m.fail(t, NewError(mapdef.CodeEventsLimit, "the execution has emitted 1,000 events"))

@@ -161,7 +161,7 @@ func (m *machine) count(t *Task, e CallEnd) {
 func (m *machine) number(t *Task, e CallEnd) {
 	switch executed := e.Status == CallExecuted; {
 	case t.Iteration != "" && !t.Final:
-	case t.Iteration != "" && executed && !t.Wrote && m.s.Revision >= 2:
+	case t.Iteration != "" && executed && !t.Wrote:
 	case t.Final || !executed:
 		m.attempted(t.Key, t.last())
 	}

@@ -107,8 +107,6 @@ type Evaluate struct {
 	What   string `json:"what"`   // the field of the step
 	Number int    `json:"number"` // of the question, in the execution
 	Scope  Scope  `json:"scope"`
-	// Unchecked: the value need not be an object, as in executions of revision 0.
-	Unchecked bool `json:"unchecked,omitempty"`
 }
 
 // StartTimer asks for a TimerFired at a time.
@@ -288,15 +286,6 @@ type NotUndone struct {
 	// Code and Title are those of its error; "" where it has none.
 	Code  string `json:"code,omitempty"`
 	Title string `json:"title,omitempty"`
-}
-
-// UnmarshalJSON also reads the number alone, as older states have it.
-func (n *NotUndone) UnmarshalJSON(text []byte) error {
-	type plain NotUndone
-	if json.Unmarshal(text, &n.Seq) == nil {
-		return nil
-	}
-	return json.Unmarshal(text, (*plain)(n))
 }
 
 // Name returns the name of the command.

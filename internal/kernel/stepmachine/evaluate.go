@@ -17,9 +17,6 @@ func (m *machine) evaluate(t *Task, what string) { m.evaluateOn(t, what, nil) }
 // evaluateOn evaluates with a value for ".".
 func (m *machine) evaluateOn(t *Task, what string, dot *Value) {
 	field := m.field(t, what)
-	if !m.strict() {
-		field = unchecked(field)
-	}
 	refs := field.References()
 	scope := m.scope(t, refs, dot)
 	if t.Compensation != nil {
@@ -42,7 +39,7 @@ func (m *machine) evaluateOn(t *Task, what string, dot *Value) {
 	}
 	m.s.Asked++
 	t.AskedAs = m.s.Asked
-	m.do(Evaluate{t.still(), what, t.AskedAs, scope, !m.strict()})
+	m.do(Evaluate{t.still(), what, t.AskedAs, scope})
 }
 
 // asks notes what the task evaluates.
@@ -63,15 +60,11 @@ var errElsewhere = errors.New("evaluate an expression: it needs the sandbox")
 // some milliseconds. A workflow that computes for a second is given up, and repeated for ever.
 const mostHere = 1 << 20
 
-// inWorkflow is the sandbox of a machine, which has none. left is what its evaluations may still take; nil
-// for any amount, before revision 4.
+// inWorkflow is the sandbox of a machine, which has none. left is what its evaluations may still take.
 type inWorkflow struct{ left *int }
 
 // Spend implements expression.Sandbox.
 func (w inWorkflow) Spend(work int) bool {
-	if w.left == nil {
-		return true
-	}
 	*w.left -= min(work, mostHere+1)
 	return *w.left >= 0
 }
@@ -83,10 +76,7 @@ func (inWorkflow) Run(context.Context, string, expression.Roots) ([]json.RawMess
 
 // here evaluates in the workflow. The error is errElsewhere, or a *expression.Failure.
 func (m *machine) here(field evaluable, scope Scope) (Value, error) {
-	sandbox := inWorkflow{}
-	if m.s.Revision >= 4 {
-		sandbox.left = &m.left
-	}
+	sandbox := inWorkflow{&m.left}
 	if scope.Vars != nil && !sandbox.Spend(scope.Vars.size()) {
 		return Value{}, errElsewhere
 	}
@@ -94,7 +84,7 @@ func (m *machine) here(field evaluable, scope Scope) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	if check, is := field.(checkField); is && sandbox.left != nil && !check.quick(sandbox, roots.Dot) {
+	if check, is := field.(checkField); is && !check.quick(sandbox, roots.Dot) {
 		return Value{}, errElsewhere
 	}
 	raw, err := field.eval(context.Background(), sandbox, roots)
@@ -157,9 +147,6 @@ func (p *Program) Evaluate(ctx context.Context, sandbox expression.Sandbox, c Ev
 		field = p.mapExpression(c.What)
 	} else {
 		field = p.expression(p.steps[c.Ref.Path], c.What)
-	}
-	if c.Unchecked {
-		field = unchecked(field)
 	}
 	raw, err := field.eval(ctx, sandbox, roots)
 	if failure, ok := errors.AsType[*expression.Failure](err); ok {
@@ -224,7 +211,7 @@ func (m *machine) wasEvaluated(e Evaluated) {
 		return
 	}
 	// The value of a plain path has the name of another one, which was counted.
-	if at := e.Value.Stored; m.s.Revision >= 6 && at != nil && at.ID == e.Ref.String()+":"+t.Asks {
+	if at := e.Value.Stored; at != nil && at.ID == e.Ref.String()+":"+t.Asks {
 		m.s.Kept += int64(at.Bytes)
 	}
 	var err error

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -72,22 +71,6 @@ func (f objectOnly) eval(ctx context.Context, sandbox expression.Sandbox, roots 
 		return nil, &expression.Failure{Code: expression.CodeResult, Detail: f.name + " is not an object"}
 	}
 	return raw, nil
-}
-
-// unchecked returns a field as it was before it had to be an object.
-func unchecked(field evaluable) evaluable {
-	switch f := field.(type) {
-	case objectOnly:
-		return f.valueField
-	case objectField:
-		all := slices.Clone(f)
-		for i := range all {
-			all[i].field = unchecked(all[i].field)
-		}
-		return all
-	default:
-		return field
-	}
 }
 
 func (f textField) eval(ctx context.Context, sandbox expression.Sandbox, roots expression.Roots) (json.RawMessage, error) {

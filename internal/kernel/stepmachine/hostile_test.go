@@ -81,7 +81,7 @@ func TestValueThatMeansTooMuchIsNotMade(t *testing.T) {
 }
 
 // A workflow that computes for a second is given up and repeated. So it leaves to activities what costs
-// much, whether one step asks for it or many steps after each other. Before revision 4 it did not.
+// much, whether one step asks for it or many steps after each other.
 func TestMachineEvaluatesLittleItself(t *testing.T) {
 	t.Parallel()
 	nested := func(depth, size int) stepmachine.Value {
@@ -101,24 +101,22 @@ func TestMachineEvaluatesLittleItself(t *testing.T) {
 	}
 	const schema = `{type: array, items: {type: integer, minimum: 0}}`
 	for name, tc := range map[string]struct {
-		steps    string
-		payload  stepmachine.Value
-		revision int
-		here     bool
+		steps   string
+		payload stepmachine.Value
+		here    bool
 	}{
-		"a few paths":                  {step(20), nested(57, 10_000), 4, true},
-		"many paths":                   {step(1100), nested(57, 30_000), 4, true},
-		"many steps":                   {strings.Join(steps, ","), nested(57, 30_000), 4, false},
-		"many steps before revision 4": {strings.Join(steps, ","), nested(57, 30_000), 3, true},
-		"small comparison":             {`{id: s, type: transform, expr: "${trigger_data.z == 1}"}`, nested(0, 1000), 4, true},
-		"much of the payload, often":   {`{id: s, type: transform, expr: [` + strings.Repeat(`"${trigger_data.p}",`, 100) + `1]}`, nested(0, 20_000), 4, false},
-		"a quick check":                {`{id: s, type: validate, value: "${trigger_data.p}", schema: ` + schema + `}`, nested(0, 40), 4, true},
-		"a check that lasts":           {`{id: s, type: validate, value: "${trigger_data.p}", schema: ` + schema + `}`, nested(0, 30_000), 4, false},
+		"a few paths":                {step(20), nested(57, 10_000), true},
+		"many paths":                 {step(1100), nested(57, 30_000), true},
+		"many steps":                 {strings.Join(steps, ","), nested(57, 30_000), false},
+		"small comparison":           {`{id: s, type: transform, expr: "${trigger_data.z == 1}"}`, nested(0, 1000), true},
+		"much of the payload, often": {`{id: s, type: transform, expr: [` + strings.Repeat(`"${trigger_data.p}",`, 100) + `1]}`, nested(0, 20_000), false},
+		"a quick check":              {`{id: s, type: validate, value: "${trigger_data.p}", schema: ` + schema + `}`, nested(0, 40), true},
+		"a check that lasts":         {`{id: s, type: validate, value: "${trigger_data.p}", schema: ` + schema + `}`, nested(0, 30_000), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := program(t, "steps: ["+tc.steps+"]")
-			_, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "e", TriggerData: tc.payload, Revision: tc.revision})
+			_, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "e", TriggerData: tc.payload})
 			asks := slices.ContainsFunc(commands, func(c stepmachine.Command) bool { _, is := c.(stepmachine.Evaluate); return is })
 			require.Equal(t, tc.here, !asks)
 		})

@@ -79,7 +79,7 @@ steps:
     concurrency: 50
     steps: [{id: a, type: verb, verb: "shop:a", retry: {max_attempts: 2}}]
 `)
-			s, queue := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, TriggerData: stepmachine.Of(json.RawMessage(`{"items":[` + strings.Repeat("1,", items-1) + `1]}`))})
+			s, queue := stepmachine.Start(p, at(0), stepmachine.Beginning{TriggerData: stepmachine.Of(json.RawMessage(`{"items":[` + strings.Repeat("1,", items-1) + `1]}`))})
 			for now := at(0); len(queue) > 0; {
 				var e stepmachine.Event
 				switch asked := queue[0].(type) {
@@ -110,7 +110,7 @@ func TestTheWorkOfALoopGrowsWithItsItems(t *testing.T) { //nolint:paralleltest /
 		p := program(t, loop)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, TriggerData: stepmachine.Of(json.RawMessage(`{"items":[` + strings.Repeat("1,", items-1) + `1]}`))})
+		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{TriggerData: stepmachine.Of(json.RawMessage(`{"items":[` + strings.Repeat("1,", items-1) + `1]}`))})
 		for len(commands) > 0 {
 			var next []stepmachine.Command
 			for _, c := range commands {
@@ -316,20 +316,18 @@ func TestEmitStepsAskForRoom(t *testing.T) {
 		asks, emitted int
 		wished        int
 		dry           bool
-		revision      int
 	}{
-		"one":               {mode: `"mode":"seq"`, items: 1, room: 100, asks: 1, wished: 1, emitted: 1, revision: 5},
-		"one after another": {mode: `"mode":"seq"`, items: 100, room: 1000, asks: 8, wished: 128, emitted: 100, revision: 5},
-		"at once":           {mode: `"mode":"parallel","concurrency":50`, items: 1000, room: 2000, asks: 309, wished: 1046, emitted: 1000, revision: 5},
-		"too little room":   {mode: `"mode":"seq"`, items: 8, room: 4, asks: 7, wished: 11, emitted: 4, revision: 5},
-		"a dry run":         {mode: `"mode":"seq"`, items: 8, dry: true, revision: 5},
-		"as before":         {mode: `"mode":"seq"`, items: 8, emitted: 8, revision: 4},
+		"one":               {mode: `"mode":"seq"`, items: 1, room: 100, asks: 1, wished: 1, emitted: 1},
+		"one after another": {mode: `"mode":"seq"`, items: 100, room: 1000, asks: 8, wished: 128, emitted: 100},
+		"at once":           {mode: `"mode":"parallel","concurrency":50`, items: 1000, room: 2000, asks: 309, wished: 1046, emitted: 1000},
+		"too little room":   {mode: `"mode":"seq"`, items: 8, room: 4, asks: 7, wished: 11, emitted: 4},
+		"a dry run":         {mode: `"mode":"seq"`, items: 8, dry: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := program(t, `{"steps":[`+fmt.Sprintf(loop, c.mode)+`,{"id":"after","type":"set","assign":{"a":1}}],"vars":{"a":0}}`)
 			s, queue := stepmachine.Start(p, at(0), stepmachine.Beginning{
-				Revision: c.revision, Execution: "exec_1", DryRun: c.dry, TriggerData: stepmachine.Of(json.RawMessage(`{"items":` + numbers(c.items) + `}`)),
+				Execution: "exec_1", DryRun: c.dry, TriggerData: stepmachine.Of(json.RawMessage(`{"items":` + numbers(c.items) + `}`)),
 			})
 			asks, wished, emitted, room := 0, 0, 0, c.room
 			for len(queue) > 0 {
@@ -365,7 +363,7 @@ func TestEmitStepsAskForRoom(t *testing.T) {
 		})
 	}
 	p := program(t, `steps: [{id: e, type: emit, event: custom.x, data: {n: 1}}]`)
-	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: 5, Execution: "exec_1"})
+	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "exec_1"})
 	s, _, err := stepmachine.Next(p, s, at(0), find[stepmachine.Evaluate](t, commands).Refused("QUOTA_EXCEEDED", "no room"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"QUOTA_EXCEEDED", "no room"}, []string{s.Ending.Error.Code, s.Ending.Error.Detail})
@@ -426,7 +424,7 @@ func TestIterationsWithoutStepsCount(t *testing.T) {
 			t.Parallel()
 			p := program(t, `{"limits":{"max_steps":800},"steps":[`+loop+`]}`)
 			items := `{"items":[` + strings.Repeat("1,", 4999) + `1]}`
-			s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(items))})
+			s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(json.RawMessage(items))})
 			turns := 0
 			for ; s.Status == stepmachine.StatusRunning; turns++ {
 				require.LessOrEqual(t, len(commands), 1600, "what one turn does is bounded")

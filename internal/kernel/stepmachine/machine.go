@@ -18,8 +18,6 @@ type Beginning struct {
 	TriggerData Value
 	Context     Value
 	DryRun      bool // also where the definition does not say so
-	// Revision is that of the process that begins the execution; 0 in histories from before there was one.
-	Revision int
 }
 
 // Start makes the state of a new execution, and returns it with the first commands. It never
@@ -32,7 +30,7 @@ type Beginning struct {
 func Start(p *Program, now time.Time, b Beginning) (*State, []Command) {
 	now = clean(now)
 	s := &State{
-		Version: Version, Execution: b.Execution, DryRun: b.DryRun || p.def.DryRun, Began: now, Revision: b.Revision,
+		Version: Version, Execution: b.Execution, DryRun: b.DryRun || p.def.DryRun, Began: now,
 		TriggerData: b.TriggerData, Context: b.Context,
 		Root: &Task{Phase: phaseInside, Began: now},
 	}
@@ -186,7 +184,7 @@ func (m *machine) goOn() bool {
 	case b.Pos < len(steps):
 		m.begun++
 		m.beginStep(b, &steps[b.Pos])
-	case len(steps) == 0 && m.s.Revision >= 2:
+	case len(steps) == 0:
 		m.begun++
 		m.beginNothing(b)
 	default:

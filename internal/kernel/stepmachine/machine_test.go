@@ -61,7 +61,7 @@ type player struct {
 func start(t *testing.T, text string) (*player, []stepmachine.Command) {
 	t.Helper()
 	p := program(t, text)
-	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1"})
+	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "exec_1"})
 	return &player{t, p, s}, commands
 }
 
@@ -330,7 +330,7 @@ func TestJitterIsTheSameForTheSameAttempt(t *testing.T) {
 	t.Parallel()
 	wait := func(execution string) time.Duration {
 		p := program(t, `steps: [{id: a, type: verb, verb: "shop:a", retry: {max_attempts: 3, initial: 100s, max_interval: 100s, jitter: 0.5}}]`)
-		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, Execution: execution})
+		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: execution})
 		x := &player{t, p, s}
 		commands = x.next(at(0), stepmachine.VerbEnded{CallEnd: stepmachine.CallEnd{
 			Ref: find[stepmachine.StartVerb](t, commands).Ref, Status: stepmachine.CallFailed, Error: stepmachine.NewError("PROVIDER_ERROR", ""), MayRepeat: true,
@@ -446,29 +446,22 @@ steps:
 	require.Equal(t, 2, finish.Actions)
 }
 
-// What the caller has stored while it evaluated is kept as all else is. An execution of an earlier revision
-// goes on as it began.
+// What the caller has stored while it evaluated is kept as all else is.
 func TestValuesThatAnEvaluationHasStoredCountAsKept(t *testing.T) {
 	t.Parallel()
-	for revision, code := range map[int]string{5: "", stepmachine.Revision: "STORAGE_LIMIT"} {
-		p := program(t, `
+	p := program(t, `
 steps:
   - {id: a, type: transform, expr: '${[range(3)]}'}
   - {id: b, type: transform, expr: '${[range(3)]}'}
   - {id: c, type: transform, expr: '${[range(3)]}'}
 `)
-		s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: revision, Execution: "exec_1"})
-		for range 2 {
-			ask := find[stepmachine.Evaluate](t, commands)
-			stored := stepmachine.Value{Stored: &stepmachine.Stored{ID: ask.Ref.String() + ":" + ask.What, Bytes: stepmachine.MaxKept/2 + 1}}
-			var err error
-			s, commands, err = stepmachine.Next(p, s, at(1), stepmachine.Evaluated{Ref: ask.Ref, Number: ask.Number, Value: stored})
-			require.NoError(t, err)
-		}
-		if code == "" {
-			find[stepmachine.Evaluate](t, commands) // of c
-			continue
-		}
-		require.Equal(t, code, find[stepmachine.Finish](t, commands).Error.Code)
+	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "exec_1"})
+	for range 2 {
+		ask := find[stepmachine.Evaluate](t, commands)
+		stored := stepmachine.Value{Stored: &stepmachine.Stored{ID: ask.Ref.String() + ":" + ask.What, Bytes: stepmachine.MaxKept/2 + 1}}
+		var err error
+		s, commands, err = stepmachine.Next(p, s, at(1), stepmachine.Evaluated{Ref: ask.Ref, Number: ask.Number, Value: stored})
+		require.NoError(t, err)
 	}
+	require.Equal(t, "STORAGE_LIMIT", find[stepmachine.Finish](t, commands).Error.Code)
 }

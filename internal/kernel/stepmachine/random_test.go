@@ -316,7 +316,7 @@ func TestRandomMapsEndWhateverHappens(t *testing.T) {
 		p := a.definition(t)
 		f := &fate{author: a, t: t, p: p, now: at(0), then: map[string][]stepmachine.Event{}, asked: map[string]stepmachine.Event{}, asks: map[string]string{}, made: map[string]stepmachine.CallEnd{}}
 		w := watch{t: t, seed: seed, c: &simulate.Case{Happens: []simulate.Happening{{Again: &simulate.Again{}}}}}
-		s, commands := stepmachine.Start(p, f.now, stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1"})
+		s, commands := stepmachine.Start(p, f.now, stepmachine.Beginning{Execution: "exec_1"})
 		w.see("exec_1", nil, commands)
 		f.answer(commands)
 		for events := 0; ; events++ {

@@ -12,8 +12,7 @@ import (
 // tens of MiB, and Temporal takes two into a new history. So each value is written once.
 
 const (
-	// shareFrom is from how many bytes on commands share their values. Fewer are written in their places,
-	// which a worker of the release before reads too.
+	// shareFrom is from how many bytes on commands share their values. Fewer are written in their places.
 	shareFrom = 256 << 10
 	// sharedLeast is how many bytes a value has at least that is shared.
 	sharedLeast = 256

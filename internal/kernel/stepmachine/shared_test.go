@@ -47,7 +47,7 @@ func begunAtOnce(t *testing.T, step string, payload json.RawMessage) (*player, [
 		return fmt.Sprintf(`[{"id":%q,"type":"foreach","mode":"parallel","concurrency":50,"items":%s,"steps":%s}]`, id, items, steps)
 	}
 	p := program(t, `{"steps":`+loop("a", loop("b", "["+step+"]"))+`}`)
-	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Revision: stepmachine.Revision, Execution: "exec_1", TriggerData: stepmachine.Of(payload)})
+	s, commands := stepmachine.Start(p, at(0), stepmachine.Beginning{Execution: "exec_1", TriggerData: stepmachine.Of(payload)})
 	x := &player{t, p, s}
 	var open []stepmachine.Command
 	for len(commands) > 0 {

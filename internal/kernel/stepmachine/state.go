@@ -42,8 +42,7 @@ const (
 // WaitingFor and Actions.
 type State struct {
 	Version   int       `json:"version"`
-	Revision  int       `json:"revision,omitempty"` // that of the machine that began it; see there
-	Execution string    `json:"execution"`          // its id: what ids and jitter are derived from
+	Execution string    `json:"execution"` // its id: what ids and jitter are derived from
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Began     time.Time `json:"began"`
 

@@ -58,7 +58,7 @@ const (
 
 // afterFailure reports whether on_failure runs, with bounds of its own.
 func (m *machine) afterFailure() bool {
-	return m.s.Revision >= 2 && m.s.Ending != nil && m.s.Ending.Phase == endOnFailure
+	return m.s.Ending != nil && m.s.Ending.Phase == endOnFailure
 }
 
 func (m *machine) mostKept() int64 {

@@ -1,7 +1,6 @@
 package stepmachine_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -42,12 +41,4 @@ steps:
 	require.Equal(t, 105, finish.NotCompensated[0].Seq)
 	require.Equal(t, 5, finish.MoreNotCompensated)
 	require.Zero(t, finish.Compensated)
-}
-
-// States of before name the numbers of such calls only.
-func TestNotUndoneOfOlderStates(t *testing.T) {
-	t.Parallel()
-	var e stepmachine.Ending
-	require.NoError(t, json.Unmarshal([]byte(`{"not_undone":[3,{"seq":2,"call":"exec_1"}]}`), &e))
-	require.Equal(t, []stepmachine.NotUndone{{Seq: 3}, {Seq: 2, Call: "exec_1"}}, e.NotUndone)
 }

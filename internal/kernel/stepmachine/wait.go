@@ -89,7 +89,7 @@ func (m *machine) await(t *Task, e *mapdef.EventWait, input Value) {
 	}
 	var correlate string
 	_ = json.Unmarshal(input.raw(), &correlate) // a text, by its evaluation
-	if correlate == "" && e.Correlate.Source() != "" && m.strict() {
+	if correlate == "" && e.Correlate.Source() != "" {
 		// So would an empty one.
 		m.fail(t, NewError(expression.CodeResult, "correlate is empty"))
 		return
@@ -244,7 +244,7 @@ func (m *machine) asking(signal string) *Task {
 		return nil
 	}
 	t := first(m.s.Root, func(t *Task) bool {
-		return t.waits() == what && (t.Ask > 0 || t.Phase == phaseEscalated || !m.strict())
+		return t.waits() == what && (t.Ask > 0 || t.Phase == phaseEscalated)
 	})
 	if t == nil || t.Ask == 0 {
 		return nil

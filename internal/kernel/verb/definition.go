@@ -27,7 +27,7 @@ type Definition struct {
 }
 
 // RiskBy is where the risk of a verb comes from, from the weakest to the strongest. The catalog
-// stores it; "" is a verb from before it did.
+// stores it.
 type RiskBy string
 
 // Where a risk comes from.
@@ -81,7 +81,7 @@ type PlanHead struct {
 	Kind PlanKind `json:"kind,omitempty"`
 	// TimeoutMS bounds one attempt, in milliseconds; 0 means the service's own timeout.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
-	// Security is what a call must present; nil in a plan of an earlier release.
+	// Security is what a call must present; nil where the provider's auth counts.
 	Security Security `json:"security,omitempty"`
 	// Normalized is a jq program that makes the normalized form of a result; "" where there is none.
 	Normalized string `json:"normalized,omitempty"`

@@ -13,8 +13,7 @@ type Scheme struct {
 }
 
 // Security says what a call must present: all schemes of one of the alternatives. An alternative
-// without schemes is met by every call. A plan of an earlier release has none; then its
-// provider's auth counts.
+// without schemes is met by every call. Where a plan has none, its provider's auth counts.
 type Security [][]Scheme
 
 // Public reports whether a call may present nothing.

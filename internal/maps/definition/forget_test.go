@@ -15,8 +15,8 @@ import (
 func (s *shelf) execution(of uuid.UUID) (id uuid.UUID) {
 	s.t.Helper()
 	id = uuid.Must(uuid.NewV7())
-	s.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
-		VALUES ($1, $2, gen_random_uuid()::text, $3, 1, 1, 'x', false, '', '', '{}', 'key', '', '', '', now())`, id, s.who.TenantID, of)
+	s.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
+		VALUES ($1, $2, gen_random_uuid()::text, $3, 1, 'x', false, '', '', '{}', 'key', '', '', '', now())`, id, s.who.TenantID, of)
 	s.exec("INSERT INTO map_keys (tenant_id, map_id, key, execution) VALUES ($1, $2, gen_random_uuid()::text, $3)", s.who.TenantID, of, id)
 	return id
 }

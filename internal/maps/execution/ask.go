@@ -324,8 +324,7 @@ func (s *Service) decided(ctx context.Context, e Execution, in flow.MapLook) ([]
 			return nil, err
 		}
 	}
-	// Nobody decides a question that the execution itself withdraws. A look finds one only in a history of
-	// an earlier release, which withdrew it in the task that saw the reason. That task may have been lost.
+	// Nobody decides a question that the execution itself withdraws.
 	return s.decisions(ctx, e, in.MapRef, in.Asks, "")
 }
 

@@ -85,7 +85,7 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 	if err != nil {
 		return begun, err
 	}
-	begun.Machine, begun.Definition = e.Machine, v.Program.Definition().Source()
+	begun.Definition = v.Program.Definition().Source()
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return begun, fmt.Errorf("execution: %w", err)
@@ -101,9 +101,8 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 	trigger.Invented = e.payloadInvented
 	begun.Beginning = stepmachine.Beginning{
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: e.DryRun,
-		Revision: stepmachine.Revision,
 	}
-	begun.Paces, begun.Hears, begun.Tainted, begun.Sources = true, true, e.Tainted, e.TaintSources
+	begun.Tainted, begun.Sources = e.Tainted, e.TaintSources
 	begun.Reads = readsAtStart(e, v.Program.Definition())
 	if err := goOn(key, row, &begun); err != nil {
 		return begun, err
@@ -114,8 +113,8 @@ func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, er
 	return begun, err
 }
 
-// readsAtStart returns the sources of others' words that an execution begins with. Of one from before they
-// were noted, and of an attempt that had no end of its own, any of its calls may have brought some.
+// readsAtStart returns the sources of others' words that an execution begins with. Where the attempt before had
+// no end of its own, any of its calls may have brought some.
 func readsAtStart(e Execution, d *mapdef.Definition) []string {
 	switch {
 	case e.Reads != nil:
@@ -279,10 +278,9 @@ func (s *Service) toldEnd(ctx context.Context, e Execution, output json.RawMessa
 
 // finishParams returns the row of an execution that ends.
 func (s *Service) finishParams(key *datakey.Key, e Execution, in flow.MapFinish, f stepmachine.Finish, output json.RawMessage, undoing Undoing) dbsqlc.FinishMapParams {
-	revision := int32(in.Revision)
 	p := dbsqlc.FinishMapParams{
 		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Last()),
-		Actions: int32(f.Actions), KeptBytes: in.Kept, Governance: governanceOfEnd(f), Revision: &revision, Wrote: in.Wrote, Reads: append([]string{}, in.Reads...), OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
+		Actions: int32(f.Actions), KeptBytes: in.Kept, Governance: governanceOfEnd(f), Wrote: in.Wrote, Reads: append([]string{}, in.Reads...), OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
 	}
 	if f.Status == stepmachine.StatusCompleted {
 		p.Output = sealOptional(key, e.place(datakey.MapOutput), output)

@@ -22,7 +22,7 @@ type editing struct {
 	s     *Service
 	e     Execution
 	p     *stepmachine.Program
-	left  stepmachine.Execution
+	left  *stepmachine.Execution
 	again stepmachine.Again
 	sent  map[string]json.RawMessage // by the ids of the steps
 }

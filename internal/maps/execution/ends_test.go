@@ -14,7 +14,6 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 )
 
 // The step that ends an execution is repeated where its process dies after the commit.
@@ -43,7 +42,7 @@ func TestEventOfAnEndHasNoOutputThatNobodyKnewToMask(t *testing.T) {
 	t.Parallel()
 	for _, unmasked := range []bool{false, true} {
 		r := newRig(t)
-		s := r.service(machines.All(), nothing{unmasked: unmasked})
+		s := r.service(nothing{unmasked: unmasked})
 		r.maps.program = r.program(`{"schema_version":"1","name":"Ends","steps":[{"id":"a","type":"verb","verb":"shop:read"}]}`)
 		out := stepmachine.Finish{Status: stepmachine.StatusCompleted, Output: stepmachine.Of(json.RawMessage(`{"a":1}`))}
 		_, err := s.Finish(t.Context(), flow.MapFinish{MapWrites: flow.MapWrites{MapRef: r.triggered("ends")}, Finish: out})

@@ -44,8 +44,8 @@ func TestOldExecutionsAreErasedInBatches(t *testing.T) {
 	r := newRig(t)
 	r.triggered("recent")
 	r.exec("UPDATE map_executions SET status = 'completed', finished_at = now() - interval '29 days'")
-	r.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, status, updated_at, finished_at)
-		SELECT gen_random_uuid(), $1, 'exec_' || n, gen_random_uuid(), 1, 1, 'non_cognitive', false, '', 'text', '{}', 'key', '', '', n::text, 'completed', now(), now() - interval '31 days'
+	r.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, status, updated_at, finished_at)
+		SELECT gen_random_uuid(), $1, 'exec_' || n, gen_random_uuid(), 1, 'non_cognitive', false, '', 'text', '{}', 'key', '', '', n::text, 'completed', now(), now() - interval '31 days'
 		FROM generate_series(1, 101) n`, r.tenant)
 	for _, want := range []int{100, 101, 101} {
 		require.NoError(t, r.EraseOld(t.Context()))

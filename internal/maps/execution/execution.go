@@ -111,8 +111,6 @@ type Deps struct {
 	Events      Events
 	Notices     *ended.Notices
 	Journal     *audit.Journal
-	// Machines are the versions of the step machine. New executions run on the highest.
-	Machines stepmachine.Machines
 	// Sandbox evaluates what may take much time or memory.
 	Sandbox Sandbox
 	Log     *slog.Logger
@@ -167,7 +165,7 @@ func (h *heads) Add(e Execution) {
 
 // New checks the collaborators.
 func New(cfg Config, d Deps) (*Service, error) {
-	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Events == nil || d.Notices == nil || d.Journal == nil || len(d.Machines) == 0 || d.Sandbox == nil || d.Log == nil {
+	if d.DB == nil || d.Definitions == nil || d.Results == nil || d.Arguments == nil || d.Engine == nil || d.Keys == nil || d.Events == nil || d.Notices == nil || d.Journal == nil || d.Sandbox == nil || d.Log == nil {
 		return nil, errors.New("execution: database, definitions, results, arguments, engine, keys, events, notices, journal, machines, sandbox and log are required")
 	}
 	if cfg.DefaultWait == 0 {
@@ -207,10 +205,6 @@ type Execution struct {
 	ExecutionID string
 	MapID       uuid.UUID
 	Version     int32
-	// Machine is the version of the step machine that it runs on to its end, retries included.
-	Machine int
-	// revision is that of the machine; nil until the execution has ended.
-	revision    *int32
 	MapType     mapdef.MapType
 	DryRun      bool
 	Attempt     int32
@@ -339,7 +333,7 @@ func (e Execution) place(f datakey.Field) datakey.Place {
 // head is a row without its texts.
 func head(r dbsqlc.MapExecution) Execution {
 	e := Execution{
-		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, MapID: r.MapID, Version: r.Version, Machine: int(r.Machine), MapType: mapdef.MapType(r.MapType),
+		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, MapID: r.MapID, Version: r.Version, MapType: mapdef.MapType(r.MapType),
 		DryRun: r.DryRun, Attempt: r.Attempt, Fingerprint: r.Fingerprint, Metadata: r.Metadata, SessionID: db.Text(r.SessionID),
 		Customer: db.Text(r.Customer), Origin: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, ParentID: db.Text(r.ParentID),
 		Step: db.Text(r.Step), Depth: r.Depth, RequestID: r.RequestID, SourceAddr: r.SourceAddr, WorkflowID: r.WorkflowID,
@@ -348,7 +342,7 @@ func head(r dbsqlc.MapExecution) Execution {
 		Awaited: r.Awaited, Wrote: r.Wrote, KeepsState: r.State != nil,
 		payload: r.Payload, payloadInvented: r.PayloadInvented, outputInvented: r.OutputInvented,
 		changesOf: r.ChangesOf, changesAt: r.ChangesAt, changesPath: r.ChangesPath,
-		Tainted: r.Tainted, TaintSources: r.TaintSources, Reads: r.Reads, callerWorkflow: db.Text(r.CallerWorkflow), revision: r.Revision,
+		Tainted: r.Tainted, TaintSources: r.TaintSources, Reads: r.Reads, callerWorkflow: db.Text(r.CallerWorkflow),
 	}
 	e.takeChain(r.Chain)
 	return e

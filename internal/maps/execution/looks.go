@@ -33,7 +33,7 @@ func (l *loader) shown(name string) (value json.RawMessage, state verb.LookState
 	return masked(look.Value), verb.LookFound
 }
 
-// look returns a look that was read. One of an earlier release has a value or none, and no state.
+// look returns a look that was read.
 func (l *loader) look(name string) (look verb.Look) {
 	look.Value = l.read[name]
 	if string(look.Value) == "null" {

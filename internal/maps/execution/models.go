@@ -169,10 +169,10 @@ type ruling struct {
 // StepAgent is the version of a stored agent that does a step.
 type StepAgent struct {
 	ID      uuid.UUID `json:"id"`
-	Name    string    `json:"name,omitempty"` // "" in rows of earlier releases
+	Name    string    `json:"name"`
 	Version int32     `json:"version"`
-	// Mode is its executionMode; "" in rows of earlier releases.
-	Mode string `json:"mode,omitempty"`
+	// Mode is its executionMode.
+	Mode string `json:"mode"`
 }
 
 func modelPlace(e Execution, ref stepmachine.Ref, turn int, f datakey.Field) datakey.Place {

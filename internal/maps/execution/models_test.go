@@ -12,7 +12,6 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 )
 
@@ -126,7 +125,7 @@ func TestModelCallTaintsItsExecutionWhereItReadsWhatOthersWrote(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.tainted, turns[0].Tainted)
 			require.ElementsMatch(t, c.sources, turns[0].Sources)
-			begun, err := r.service(machines.All(), nothing{}).Begin(t.Context(), ref)
+			begun, err := r.service(nothing{}).Begin(t.Context(), ref)
 			require.NoError(t, err)
 			require.Equal(t, c.tainted, begun.Tainted)
 			require.ElementsMatch(t, c.sources, begun.Sources)

@@ -9,15 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 )
 
 // below adds executions that a step of another one has waited for. They are named by the prefix.
 func (r *rig) below(parent, prefix, id string, n int) {
 	r.t.Helper()
-	r.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at, parent_id, step, awaited, depth)
-		SELECT gen_random_uuid(), $1, 'exec_' || $3 || i, $4, 1, 1, 'non_cognitive', false, '', '', '{}', 'map', '', '', $3 || i, now(), 'exec_' || $2, '/steps/0', true, 1
+	r.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at, parent_id, step, awaited, depth)
+		SELECT gen_random_uuid(), $1, 'exec_' || $3 || i, $4, 1, 'non_cognitive', false, '', '', '{}', 'map', '', '', $3 || i, now(), 'exec_' || $2, '/steps/0', true, 1
 		  FROM generate_series(1, $5) AS i`, r.tenant, parent, prefix, id, n)
 }
 
@@ -35,7 +34,7 @@ func TestResultsOfOtherMapsAreThoseOfTheVersionsThatHaveRun(t *testing.T) {
 	r.maps.program = other(starts(anotherMap, ""))
 	r.maps.others = map[uuid.UUID]*stepmachine.Program{uuid.MustParse(anotherMap): inBranches, uuid.MustParse(second): other(`{"id":"v","type":"verb","verb":"shop:read"}`)}
 	var asked []execution.ShownCall
-	s := r.service(machines.All(), nothing{asked: &asked})
+	s := r.service(nothing{asked: &asked})
 	results := func(ctx context.Context, name string) (found []execution.ResultIn) {
 		t.Helper()
 		_, err := s.Shown(ctx, execution.Execution{TenantID: r.tenant, ExecutionID: "exec_" + name, MapID: uuid.New(), Version: 1, Output: json.RawMessage(`{"a":1}`)})

@@ -211,7 +211,7 @@ func (s *Service) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapO
 func (s *Service) other(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution, wait bool) (flow.MapOfMap, error) {
 	out := flow.MapOfMap{Private: flow.IsPrivate(), Child: child.ID, End: stepmachine.CallEnd{Ref: ref, Wrote: child.Wrote}}
 	end := &out.End
-	out.Tainted, out.Sources, out.Weighed, out.Reads = child.Tainted, child.TaintSources, true, child.Others()
+	out.Tainted, out.Sources, out.Reads = child.Tainted, child.TaintSources, child.Others()
 	if out.Tainted && !e.Tainted {
 		if err := s.q.TaintMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.TaintMapParams{TenantID: e.TenantID, ID: e.ID, Sources: append([]string{}, child.TaintSources...)}); err != nil {
 			return flow.MapOfMap{}, fmt.Errorf("execution: taint: %w", err)

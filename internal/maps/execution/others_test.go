@@ -13,7 +13,6 @@ import (
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 )
 
@@ -71,7 +70,7 @@ func TestStartOfAnotherMapTakesOneConnection(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	r.db.Pool = pool
-	r.Service = r.service(machines.All(), nothing{reads: true})
+	r.Service = r.service(nothing{reads: true})
 	ref := r.triggered("one")
 	r.maps.program = r.program(`{"schema_version":"1","name":"Other","steps":[]}`)
 	in := starts(ref, 1, `{}`)

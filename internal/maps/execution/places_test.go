@@ -17,7 +17,6 @@ import (
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/maps/execution"
 )
@@ -119,8 +118,8 @@ func TestSweeperGivesPlacesBesideALongQueue(t *testing.T) {
 		r.trigger("long")
 	}
 	r.exec(`WITH made AS (
-		INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
-		SELECT gen_random_uuid(), e.tenant_id, 'exec_' || n, e.map_id, 1, 1, 'x', false, '', '', '{}', 'key', '', '', n, now() FROM map_executions e, generate_series(1, 2000) n WHERE e.id = $1 RETURNING id)
+		INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
+		SELECT gen_random_uuid(), e.tenant_id, 'exec_' || n, e.map_id, 1, 'x', false, '', '', '{}', 'key', '', '', n, now() FROM map_executions e, generate_series(1, 2000) n WHERE e.id = $1 RETURNING id)
 		INSERT INTO map_places (tenant_id, execution, map_id, key, state, most) SELECT l.tenant_id, made.id, l.map_id, l.key, 'queued', 1 FROM made, map_places l WHERE l.execution = $1`, long.ID)
 	first, second := r.trigger("short"), r.trigger("short")
 	r.exec("DELETE FROM map_places WHERE execution = $1", first.ID)
@@ -135,8 +134,8 @@ func TestSweeperGoesOnWithTheNextKeys(t *testing.T) {
 	r.maps.program = r.keyed(1, "queue")
 	first, last := r.trigger("a"), r.trigger("a")
 	r.exec(`WITH made AS (
-		INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
-		SELECT gen_random_uuid(), e.tenant_id, 'exec_' || n, e.map_id, 1, 1, 'x', false, '', '', '{}', 'key', '', '', n, now() FROM map_executions e, generate_series(1, 1000) n WHERE e.id = $1 RETURNING id, workflow_id)
+		INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
+		SELECT gen_random_uuid(), e.tenant_id, 'exec_' || n, e.map_id, 1, 'x', false, '', '', '{}', 'key', '', '', n, now() FROM map_executions e, generate_series(1, 1000) n WHERE e.id = $1 RETURNING id, workflow_id)
 		INSERT INTO map_places (tenant_id, execution, map_id, key, state, most) SELECT l.tenant_id, made.id, l.map_id, convert_to(made.workflow_id, 'UTF8'), 'queued', 0 FROM made, map_places l WHERE l.execution = $1`, first.ID)
 	r.exec("UPDATE map_places SET key = '\\xff' WHERE most = 1")
 	r.exec("DELETE FROM map_places WHERE execution = $1", first.ID)
@@ -282,7 +281,7 @@ func (crowdedSandbox) Run(context.Context, string, expression.Roots) ([]json.Raw
 func TestConcurrencyKeyThatWaitsForTheSandboxIsNoFaultOfThePayload(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.Service = r.service(machines.All(), nothing{sandbox: crowdedSandbox{}})
+	r.Service = r.service(nothing{sandbox: crowdedSandbox{}})
 	r.maps.program = r.program(`{"schema_version":"1","name":"M","concurrency":{"key":"${[trigger_data.key] | map(.) | first}","limit":1},"steps":[]}`)
 	_, err := r.tryTrigger("k", "s")
 	require.Equal(t, fault.CodeServiceUnavailable, fault.As(err).Code)
@@ -299,7 +298,7 @@ func TestRetryTakesAnEmptyConcurrencyKey(t *testing.T) {
 	}
 	r.maps.program = reads("key")
 	begun := r.trigger("k")
-	_, x, commands := r.begins(machines.All(), begun.Ref())
+	x, commands := r.begins(begun.Ref())
 	r.finishes(begun.Ref(), x, commands)
 	r.maps.program = reads("another")
 	_, err := r.tryTrigger("k", "s")

@@ -231,7 +231,7 @@ type replay struct {
 	l       *loader
 	past    *past
 	program *stepmachine.Program
-	machine stepmachine.Execution // on the machine of its version
+	machine *stepmachine.Execution
 	queue   []timedEvent
 	// now is the time as the dry run had it.
 	now time.Time
@@ -288,18 +288,9 @@ func (b *rebuilding) replayed(ctx context.Context, e Execution, payload json.Raw
 	if len(payload) > stepmachine.MaxInline {
 		trigger = Reference(triggerData, payload, nil)
 	}
-	machine, err := b.s.machineOf(e)
-	if err != nil {
-		return nil, err
-	}
-	revision := stepmachine.Revision
-	if e.revision != nil {
-		revision = int(*e.revision)
-	}
 	var commands []stepmachine.Command
-	r.machine, commands = machine.Start(r.program, r.now, stepmachine.Beginning{
+	r.machine, commands = stepmachine.Begin(r.program, r.now, stepmachine.Beginning{
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: true,
-		Revision: revision,
 	})
 	return r, r.obey(commands)
 }

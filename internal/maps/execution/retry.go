@@ -144,7 +144,7 @@ func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r *R
 	if err != nil {
 		return again, fmt.Errorf("execution: retry: %w", err)
 	}
-	left, err := s.stateOf(key, row, v.Program)
+	left, err := stateOf(key, row, v.Program)
 	if err != nil {
 		return again, err
 	}
@@ -167,28 +167,14 @@ func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r *R
 	return again, nil
 }
 
-// machineOf returns the machine that an execution runs on. The error is SERVICE_UNAVAILABLE where another
-// release has begun it, which this process does not know yet.
-func (s *Service) machineOf(e Execution) (stepmachine.Machine, error) {
-	machine, err := s.d.Machines.Of(e.Machine)
-	if err != nil {
-		return nil, fault.Newf(fault.CodeServiceUnavailable, "The execution runs on version %d of the step machine, which this process does not have. Try again when the release of the service is complete.", e.Machine)
-	}
-	return machine, nil
-}
-
-// stateOf returns the execution on its machine as the last attempt has left it; nil where an
-// attempt has begun since, or none has left one.
-func (s *Service) stateOf(key *datakey.Key, row dbsqlc.MapExecution, p *stepmachine.Program) (stepmachine.Execution, error) {
+// stateOf returns the execution as the last attempt has left it; nil where an attempt has begun since, or
+// none has left one.
+func stateOf(key *datakey.Key, row dbsqlc.MapExecution, p *stepmachine.Program) (*stepmachine.Execution, error) {
 	raw, err := openOptional(key, head(row).place(datakey.MapState), row.State)
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	machine, err := s.machineOf(head(row))
-	if err != nil {
-		return nil, err
-	}
-	x, err := machine.Resume(p, raw, 0)
+	x, err := stepmachine.Resume(p, raw)
 	if err != nil {
 		return nil, fmt.Errorf("execution: state of %s: %w", row.ID, err)
 	}

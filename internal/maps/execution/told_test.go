@@ -10,7 +10,6 @@ import (
 
 	"agentruntime/internal/kernel/modelstep"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 )
 
@@ -22,7 +21,7 @@ func TestToldOutputIsAFaultOnlyWhereARepeatMayKnowMore(t *testing.T) {
 	r.maps.program = r.program(`{"schema_version":"1","name":"Starts","steps":[{"id":"in","type":"map","map_id":"` + anotherMap + `"}]}`)
 	r.maps.others = map[uuid.UUID]*stepmachine.Program{uuid.MustParse(anotherMap): nil}
 	told := func(ctx context.Context, name string, by nothing) (string, error) {
-		output, err := r.service(machines.All(), by).ToldOutput(ctx, execution.Execution{
+		output, err := r.service(by).ToldOutput(ctx, execution.Execution{
 			TenantID: r.tenant, ExecutionID: "exec_" + name, MapID: uuid.New(), Version: 1, Output: json.RawMessage(`{"a":1}`),
 		})
 		return string(output), err
@@ -52,7 +51,7 @@ func TestEndsOfCallsHaveNoStoredSecret(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const secret = "token-of-the-fig-tree"
-	s := r.service(machines.All(), nothing{secret: secret})
+	s := r.service(nothing{secret: secret})
 	quoted := json.RawMessage(`{"of":"fig","with":"` + secret + `"}`)
 	failed := &stepmachine.Error{Code: "NO_WAY", Title: secret, Detail: secret, ProviderError: quoted}
 	ends := []*modelstep.ToolEnd{{Status: "failed", Error: failed}, {Status: "pending"}, {Status: "executed", Result: quoted, Headers: map[string]string{"Link": secret}}}

@@ -76,7 +76,6 @@ type claim struct {
 	ExecutionID string     `json:"execution_id"`
 	MapID       uuid.UUID  `json:"map_id"`
 	Version     int32      `json:"version"`
-	Machine     int        `json:"machine"`
 	MapType     string     `json:"map_type"`
 	DryRun      bool       `json:"dry_run"`
 	SessionID   *string    `json:"session_id"`
@@ -263,7 +262,7 @@ func executionIDOf(id uuid.UUID) string { return "exec_" + id.String() }
 // rowOf returns the row of the execution that a trigger asks for.
 func (s *Service) rowOf(who actor.Actor, id uuid.UUID, v Version, req Request) claim {
 	row := claim{
-		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, Machine: s.d.Machines.Current(), MapType: string(v.MapType),
+		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, MapType: string(v.MapType),
 		DryRun: req.DryRun || v.Program.Definition().DryRun, SessionID: db.Optional(req.SessionID), Customer: db.Optional(req.Customer), Origin: who.Kind,
 		KeyID: who.KeyID(), UserID: who.UserID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
 		WorkflowID: flow.MapWorkflowID(flow.MapRef{TenantID: who.TenantID, ID: id, Attempt: 1}),
@@ -299,7 +298,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		Metadata: req.Metadata, Now: s.d.Now(),
 	}
 	claimedAs := Execution{
-		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, Machine: row.Machine, MapType: v.MapType, DryRun: row.DryRun,
+		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: v.MapType, DryRun: row.DryRun,
 		Attempt: 1, Fingerprint: params.Fingerprint, Metadata: req.Metadata, SessionID: req.SessionID, Customer: req.Customer, Origin: row.Origin,
 		KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), Step: db.Text(row.Step), Depth: row.Depth,
 		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
@@ -442,7 +441,7 @@ func (s *Service) start(ctx context.Context, e Execution) error {
 		Details: flow.ExecutionDetails(s.cfg.PublicURL, e.ExecutionID),
 	}
 	s.heads.Add(e)
-	return s.d.Engine.StartMap(ctx, flow.MapInput{MapRef: e.Ref(), ShowsEnd: true}, e.WorkflowID, listing)
+	return s.d.Engine.StartMap(ctx, flow.MapInput{MapRef: e.Ref()}, e.WorkflowID, listing)
 }
 
 // hasEnded looks whether the execution has ended. It reads none of the texts, which are long.

@@ -68,7 +68,7 @@ func (s *Service) undoingOf(ctx context.Context, e Execution, f stepmachine.Fini
 			return u, err
 		}
 		call := UndoingCall{Path: pathOf(kept.Ref), Verb: kept.Verb, ExecutionID: left.Call, Status: left.Status, Code: left.Code, Title: left.Title}
-		if call.Status == "" { // it could not be made, or an older state says only that it failed
+		if call.Status == "" { // it could not be made
 			call.Status = stepmachine.CallFailed
 		}
 		if kept.Error != nil {

@@ -15,7 +15,6 @@ import (
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 )
 
 // grown has the execution store a value of a MiB, and values of which each has the one before twice.
@@ -113,7 +112,7 @@ func TestFilterIsEvaluatedOnceForEachEventAndValues(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	runs := &atomic.Int32{}
-	r.Service = r.service(machines.All(), nothing{sandbox: countingSandbox{runs}})
+	r.Service = r.service(nothing{sandbox: countingSandbox{runs}})
 	r.maps.program = r.program(`{"schema_version":"1","name":"M","steps":[{"id":"w","type":"wait","event":{"type":"custom.x","filter":"${[.data.n] | contains([trigger_data.n])}"}}]}`)
 	refs := make([]flow.MapRef, 12)
 	for i := range refs {

@@ -23,7 +23,6 @@ import (
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/ended"
@@ -189,12 +188,12 @@ func newRig(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.admin.Close(context.Background()) })
 	r.exec(`INSERT INTO tenants (id, name) VALUES ($1, 'x')`, r.tenant)
-	r.Service = r.service(machines.All(), nothing{})
+	r.Service = r.service(nothing{})
 	return r
 }
 
-// service is a process that has these machines, and knows the verbs.
-func (r *rig) service(known stepmachine.Machines, verbs nothing) *execution.Service {
+// service is a process that knows the verbs.
+func (r *rig) service(verbs nothing) *execution.Service {
 	t := r.t
 	t.Helper()
 	notices, err := ended.NewNotices(ended.Config{}, ended.Deps{DB: r.db.Pool, Log: testkit.Quiet()})
@@ -205,7 +204,7 @@ func (r *rig) service(known stepmachine.Machines, verbs nothing) *execution.Serv
 	require.NoError(t, err)
 	s, err := execution.New(execution.Config{}, execution.Deps{
 		DB: r.db.Pool, Definitions: r.maps, Results: r.results, Arguments: verbs, Engine: r.engine, Keys: testkit.Keys{}, Events: events, Notices: notices,
-		Journal: journal, Machines: known, Sandbox: verbs, Log: testkit.Quiet(),
+		Journal: journal, Sandbox: verbs, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)
 	return s
@@ -227,8 +226,8 @@ func (r *rig) number(sql string) (n int) {
 func (r *rig) triggered(name string) flow.MapRef {
 	r.t.Helper()
 	id := uuid.Must(uuid.NewV7())
-	r.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
-		VALUES ($1, $2, 'exec_' || $3, $1, 1, 1, 'non_cognitive', false, '', '', '{}', 'key', '', '', $3, now())`, id, r.tenant, name)
+	r.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
+		VALUES ($1, $2, 'exec_' || $3, $1, 1, 'non_cognitive', false, '', '', '{}', 'key', '', '', $3, now())`, id, r.tenant, name)
 	return flow.MapRef{TenantID: r.tenant, ID: id, Attempt: 1}
 }
 

@@ -32,10 +32,6 @@ type job struct {
 	once  func(context.Context) error
 }
 
-// digestEvery is the pause between looks for credentials that a release without digests has
-// stored. There are some only after an upgrade, and a look without any reads an empty index.
-const digestEvery = time.Minute
-
 // workerJobs are the jobs of a process that runs workflows.
 func (a *App) workerJobs() []job {
 	return []job{
@@ -62,7 +58,6 @@ func (a *App) workerJobs() []job {
 		{"fill the windows of policies", policy.FillEvery, a.policies.Fill},
 		{"trim the windows of policies", policy.TrimEvery, a.policies.Trim},
 		{"look after approvals", a.approvals.Every(), a.approvals.Once},
-		{"digest credentials", digestEvery, a.vault.DigestStored},
 		{"tell of credentials that expire", vault.NoticeEvery, a.vault.TellOfExpiry},
 		{"forget idempotency keys", idempotency.ForgetEvery, func(ctx context.Context) error { return idempotency.Forget(ctx, a.pool, time.Now()) }},
 		{"forget events", event.ForgetEvery, func(ctx context.Context) error { return event.Forget(ctx, a.pool, time.Now()) }},

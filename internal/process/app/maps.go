@@ -11,7 +11,6 @@ import (
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/edge/engine"
 	"agentruntime/internal/edge/jqchild"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/service/authoring"
@@ -39,7 +38,7 @@ func (a *App) buildMaps(policies *policy.Sets, targets *dispatch.Dispatcher) (er
 		OneProcess: a.cfg.StartLane == string(engine.LaneEager), PublicURL: a.cfg.PublicURL, Keep: time.Duration(a.cfg.ResultDays) * 24 * time.Hour,
 	}, execution.Deps{
 		DB: a.pool, Definitions: programs, Results: results{a.runs}, Arguments: targets, Engine: a.engine, Keys: a.vault, Events: a.events, Notices: a.notices,
-		Journal: a.journal, Machines: machines.All(), Sandbox: a.sandbox, Log: a.log, Quotas: a.quotas,
+		Journal: a.journal, Sandbox: a.sandbox, Log: a.log, Quotas: a.quotas,
 	})
 	if err != nil {
 		return err

@@ -44,16 +44,13 @@ type knownVerb struct {
 	places map[string]argPlace
 	// schema is nil where places is.
 	schema json.RawMessage
-	// form tells whether the arguments are the same, where places and schema are not known. It
-	// is nil for verbs that were removed before it was stored.
+	// form tells whether the arguments are the same, where places and schema are not known.
 	form []byte
 	// description and plan are of a verb that the provider has.
 	description string
 	plan        Hash
-	// security is what a call presents, nil where the plan does not say. plainPlan is the plan of
-	// a verb that an import makes.
-	security  verb.Security
-	plainPlan json.RawMessage
+	// security is what a call presents, nil where the plan does not say.
+	security verb.Security
 	// quarantine is nil where calls of the verb are not blocked by an import.
 	quarantine *verb.Quarantine
 }
@@ -246,7 +243,7 @@ func compare(was known, p Provider, verbs []verb.Definition) *comparison {
 		v := knownVerb{
 			name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
 			readBack: readBackOf(d.Plan), normalized: headOf(d.Plan).Normalized, errorWhen: headOf(d.Plan).ErrorWhen, places: placesOf(d.Plan, argsOf(d.Schema)), schema: d.Schema,
-			form: formOf(d.Schema, d.Plan), security: securityOf(d.Plan), plainPlan: d.Plan,
+			form: formOf(d.Schema, d.Plan), security: securityOf(d.Plan),
 		}
 		has[v.route], pairs[v.name+" "+string(v.route)] = true, true
 		if same := c.byRoute[v.route]; len(same) > 0 {
@@ -337,7 +334,7 @@ func (c *comparison) again(v knownVerb, same []knownVerb) {
 		c.add("argument", v, "", "", true)
 		c.found[len(c.found)-1].gone = m == gone
 	}
-	if was.removed && !c.sameForm(v, was.form) {
+	if was.removed && !bytes.Equal(was.form, v.form) {
 		c.add("arguments", v, "", "", true)
 	}
 	if !was.removed {

@@ -1,12 +1,9 @@
 package catalog
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/httpplan"
 	"agentruntime/internal/kernel/verb"
 )
 
@@ -75,19 +72,4 @@ func (c *comparison) notePlaces(s verb.Security) {
 			c.secretsIn[credential.SchemeText(scheme)] = true
 		}
 	}
-}
-
-// sameForm reports whether a removed verb had the form that it has now. One that was removed by an
-// earlier release had its provider's auth, and its form said nothing of it.
-func (c *comparison) sameForm(v knownVerb, form []byte) bool {
-	if form == nil || bytes.Equal(form, v.form) {
-		return true
-	}
-	plan, err := httpplan.Parse(v.plainPlan)
-	if err != nil || credential.SecurityText(nameless(v.security)) != credential.SecurityText(authSecurity(c.was.auth)) {
-		return false
-	}
-	plan.Security = nil
-	plain, err := exactjson.Encode(plan)
-	return err == nil && bytes.Equal(form, formOf(v.schema, plain))
 }

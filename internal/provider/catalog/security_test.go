@@ -14,7 +14,7 @@ func keyIn(scheme, name string) verb.Scheme {
 	return verb.Scheme{Name: scheme, Type: "api_key", In: "header", Wire: name}
 }
 
-// secured is a verb whose calls present what the security says; nil is a plan of an earlier release.
+// secured is a verb whose calls present what the security says; nil is a plan that says none.
 func secured(s verb.Security) verb.Definition {
 	return planned(httpplan.Plan{PlanHead: verb.PlanHead{Security: s}})
 }

@@ -3,13 +3,11 @@ package vault
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
@@ -120,51 +118,4 @@ func OwnOf(key *datakey.Key, values []string, found [][]byte) map[string]bool {
 		}
 	}
 	return own
-}
-
-// digestBatch is how many credentials are read at once.
-const digestBatch = 100
-
-// DigestStored makes the digests of credentials that a release without digests has stored. A
-// credential that does not open is left, and is part of the error.
-func (v *Vault) DigestStored(ctx context.Context) error {
-	var failed []error
-	var after uuid.UUID
-	for {
-		rows, err := v.q.UndigestedCredentials(ctx, v.db.Presenting(db.SettingSweep, "on"), dbsqlc.UndigestedCredentialsParams{After: after, Most: digestBatch})
-		if err != nil {
-			return fmt.Errorf("vault: credentials without digests: %w", err)
-		}
-		for _, row := range rows {
-			if err := v.digestStored(ctx, row.TenantID, row.ID); err != nil {
-				failed = append(failed, err)
-			}
-			after = row.ID
-		}
-		if len(rows) < digestBatch || ctx.Err() != nil {
-			return errors.Join(failed...)
-		}
-	}
-}
-
-func (v *Vault) digestStored(ctx context.Context, tenant, id uuid.UUID) error {
-	row, err := v.get(ctx, tenant, id)
-	if err != nil {
-		return err
-	}
-	secret, err := v.Resolve(ctx, tenant, sealedRow(row))
-	if err != nil {
-		return err
-	}
-	digests, err := v.digests(ctx, tenant, secret)
-	if err != nil {
-		return err
-	}
-	return v.db.InTenant(ctx, tenant, func(tx pgx.Tx) error {
-		n, err := v.q.MarkDigested(ctx, tx, dbsqlc.MarkDigestedParams{TenantID: tenant, ID: id, Version: row.Version})
-		if err != nil || n == 0 {
-			return err
-		}
-		return v.replaceDigests(ctx, tx, tenant, id, digests)
-	})
 }

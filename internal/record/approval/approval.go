@@ -68,8 +68,7 @@ func OfRun(tenant, run uuid.UUID, attempt int32, executionID, workflowID string,
 type Binding struct {
 	CallHash, SchemaHash []byte
 	CredentialID         *uuid.UUID
-	// Risk, Operation and Idempotency are those of the verb as it was asked about. The last
-	// two are "" where the approval is from before they were recorded.
+	// Risk, Operation and Idempotency are those of the verb as it was asked about.
 	Risk        verb.Risk
 	Operation   verb.Operation
 	Idempotency verb.Idempotency

@@ -50,8 +50,8 @@ func (o openMaps) exec(sql string, args ...any) {
 // add adds n of them, whatever the quota is.
 func (o openMaps) add(n int) {
 	o.t.Helper()
-	o.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
-		SELECT gen_random_uuid(), $1, gen_random_uuid()::text, $1, 1, 1, 'x', false, '', '', '{}', 'key', '', '', '', now() FROM generate_series(1, $2)`, o.tenant, n)
+	o.exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
+		SELECT gen_random_uuid(), $1, gen_random_uuid()::text, $1, 1, 'x', false, '', '', '{}', 'key', '', '', '', now() FROM generate_series(1, $2)`, o.tenant, n)
 }
 
 // end ends n of them.

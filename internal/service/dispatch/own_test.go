@@ -112,23 +112,6 @@ func TestOwnSecretsFollowRotationAndDeletion(t *testing.T) {
 	require.False(t, masked("second-secret-value"))
 }
 
-// A release without digests has stored a credential.
-func TestOwnSecretsStoredBeforeAreFound(t *testing.T) {
-	t.Parallel()
-	w := newTools(t)
-	w.credential(t, "", "key-of-the-tenant")
-	w.exec(t, `DELETE FROM credential_digests`)
-	w.exec(t, `UPDATE credentials SET digested = false`)
-	args := json.RawMessage(`{"a":"key-of-the-tenant"}`)
-	require.Equal(t, string(args), string(w.MaskOwn(t.Context(), w.by.TenantID, args)))
-	for range 2 {
-		require.NoError(t, w.vault.DigestStored(t.Context()))
-		require.JSONEq(t, `{"a":"[masked]"}`, string(w.MaskOwn(t.Context(), w.by.TenantID, args)))
-	}
-	w.exec(t, `UPDATE credentials SET digested = false, version = version + 1`)
-	require.Error(t, w.vault.DigestStored(t.Context()), "one that does not open is told")
-}
-
 // The calls of steps are masked whole where their verb is not known, or cannot be read.
 func TestCallsOfAnUnknownVerbAreMaskedWhole(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,7 @@ import (
 	"agentruntime/internal/kernel/verb"
 )
 
-// security returns what a call must present. A plan of an earlier release does not say it; then
-// the provider's auth does.
+// security returns what a call must present. Where the plan does not say it, the provider's auth does.
 func (t *target) security() verb.Security {
 	if s := t.artefacts.head.Security; len(s) > 0 {
 		return s

@@ -264,8 +264,7 @@ func TestImportReportsSecurityThatCannotBeMet(t *testing.T) {
 	require.Equal(t, []verb.Report{{Operation: "GET /scoped", Reason: "an alternative of its security is left out: the scheme digest is not supported (http digest)"}}, s.report.Degraded)
 }
 
-// The verbs of an earlier release have plans that say nothing of what they present.
-func TestPlanOfAnEarlierReleasePresentsTheProvidersAuth(t *testing.T) {
+func TestPlanWithoutSecurityPresentsTheProvidersAuth(t *testing.T) {
 	t.Parallel()
 	w := newTools(t)
 	require.Contains(t, w.target(t, "say", "").Connected().Message, "The call needs a credential of type api_key.")

@@ -21,7 +21,6 @@ import (
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/machines"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/ended"
@@ -120,7 +119,7 @@ func newStepper(t *testing.T, s *stubs) (testkit.DB, *Stepper, flow.MapRef) {
 	journal, err := audit.NewJournal(audit.JournalConfig{}, audit.JournalDeps{DB: d.Pool, Log: testkit.Quiet()})
 	require.NoError(t, err)
 	executions, err := execution.New(execution.Config{}, execution.Deps{
-		DB: d.Pool, Definitions: s, Results: s, Arguments: s, Engine: s, Keys: testkit.Keys{}, Events: events, Notices: notices, Journal: journal, Machines: machines.All(), Sandbox: s, Log: testkit.Quiet(),
+		DB: d.Pool, Definitions: s, Results: s, Arguments: s, Engine: s, Keys: testkit.Keys{}, Events: events, Notices: notices, Journal: journal, Sandbox: s, Log: testkit.Quiet(),
 	})
 	require.NoError(t, err)
 	budgets, err := budget.New(budget.Config{}, budget.Deps{DB: d.Pool})
@@ -132,8 +131,8 @@ func newStepper(t *testing.T, s *stubs) (testkit.DB, *Stepper, flow.MapRef) {
 		require.NoError(t, err)
 	}
 	exec("INSERT INTO tenants (id, name) VALUES ($1, 'shop')", ref.TenantID)
-	exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, machine, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
-		VALUES ($1, $2, 'exec_1', $1, 1, 1, 'cognitive', false, '', '', '{}', 'key', '', '', '', now())`, ref.ID, ref.TenantID)
+	exec(`INSERT INTO map_executions (id, tenant_id, execution_id, map_id, version, map_type, dry_run, fingerprint, payload, metadata, origin, request_id, source_addr, workflow_id, updated_at)
+		VALUES ($1, $2, 'exec_1', $1, 1, 'cognitive', false, '', '', '{}', 'key', '', '', '', now())`, ref.ID, ref.TenantID)
 	return d, stepper, ref
 }
 

@@ -141,7 +141,6 @@ func (w *world) start(id string, p *stepmachine.Program, payload stepmachine.Val
 	w.all = append(w.all, x)
 	state, commands := stepmachine.Start(p, w.now, stepmachine.Beginning{
 		Execution: id, TriggerData: payload, Context: stepmachine.Of(json.RawMessage(`{"execution_id":"` + id + `"}`)), DryRun: dryRun,
-		Revision: stepmachine.Revision,
 	})
 	x.state = state
 	w.see(x, nil, commands)
