@@ -70,7 +70,6 @@ func layers() []layer {
 		{"internal/dev/progress", nil},
 		{"internal/dev/toolrules", []string{kernel}},
 		{"internal/dev/strictmodel", []string{"internal/dev/toolrules", "internal/edge/anthropic", "internal/edge/openai", kernel}},
-		{"internal/dev/nextmachine", []string{kernel}},
 		// The benchmark fills catalogs below the API; it gets the servers from the command.
 		{"internal/dev/bench", []string{"internal/kernel/actor", "internal/kernel/verb", "internal/provider/catalog", "internal/record/event", "internal/record/quota", "db"}},
 		{"internal/dev/devserver/datadir", nil},

@@ -8,7 +8,7 @@ import (
 
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/simulate"
+	"agentruntime/test/simulate"
 )
 
 // calls lets the execution go on to its end, and returns the calls that it makes. The first call of each

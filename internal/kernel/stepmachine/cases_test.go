@@ -15,7 +15,7 @@ import (
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/expression"
 	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine/simulate"
+	"agentruntime/test/simulate"
 )
 
 // sandbox evaluates in this process: the cases are ours.

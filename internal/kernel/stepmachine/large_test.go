@@ -12,7 +12,7 @@ import (
 
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/simulate"
+	"agentruntime/test/simulate"
 )
 
 // numbers returns a JSON array of n texts.

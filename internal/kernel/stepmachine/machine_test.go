@@ -12,7 +12,7 @@ import (
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/simulate"
+	"agentruntime/test/simulate"
 )
 
 // written writes commands as text, to be compared.

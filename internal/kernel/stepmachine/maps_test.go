@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/stepmachine/simulate"
+	"agentruntime/test/simulate"
 )
 
 var update = flag.Bool("update", false, "write the traces of testdata/maps")

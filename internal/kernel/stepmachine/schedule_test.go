@@ -13,7 +13,7 @@ import (
 	"agentruntime/internal/kernel/exactjson"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/stepmachine/simulate"
+	"agentruntime/test/simulate"
 )
 
 // schedules is how many random orders each case is run in.
