@@ -11,8 +11,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/failpoint"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/kernel/verb"

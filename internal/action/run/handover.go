@@ -5,7 +5,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/dev/failpoint"
+	"agentruntime/internal/kernel/failpoint"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/record/approval"
 )

@@ -10,10 +10,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
 	"agentruntime/internal/kernel/agentloop"
 	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/failpoint"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/model"

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
-	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/failpoint"
 	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/governance"

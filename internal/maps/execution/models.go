@@ -13,8 +13,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/kernel/failpoint"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/kernel/mapdef"
 	"agentruntime/internal/kernel/model"

@@ -11,8 +11,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/dev/failpoint"
 	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/kernel/failpoint"
 	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
