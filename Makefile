@@ -142,10 +142,6 @@ bench: bin/progress ## measure the service against the bare workflow on the same
 	@$(PROGRESS) -o bin/agentruntime-dev ./cmd/agentruntime-dev
 	bin/agentruntime-dev bench $(ARGS)
 
-.PHONY: policybench
-policybench: ## compare what a decision costs with OPA and Cedar
-	$(GO) -C tools/policybench run .
-
 .PHONY: clean
 clean: ## remove what was built (not .dev, which has your data)
 	rm -rf bin $(NODE_DIR)/node_modules test/corpus/node_modules
