@@ -11,7 +11,7 @@ RELEASE := -trimpath -ldflags '-s -w'
 # What --version says where Go finds no repository, or may not look for one.
 COMMIT ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
 STAMP = -X=agentruntime/internal/process/cli.commit=$(COMMIT)
-# $(PROGRESS) compiles as `go build` does, and shows how far it is.
+# $(PROGRESS) compiles as `go build` does, and counts the packages.
 PROGRESS := GO='$(GO)' bin/progress
 # Where the programs come from that `make conformance` tests against.
 NODE_DIR := test/node
@@ -152,7 +152,7 @@ bin/progress: $(filter-out %_test.go,$(wildcard internal/dev/progress/*.go))
 
 # --- tools, each from its own module under tools/ ---------------------------
 
-# $(call tool,MODULE DIRECTORY,PACKAGE). GOGC: see compilerEnv in internal/dev/progress.
+# $(call tool,MODULE DIRECTORY,PACKAGE). GOGC: see goCommand in internal/dev/progress.
 tool = CGO_ENABLED=0 GOGC=400 $(GO) -C tools/$(1) build $(RELEASE) -o $(CURDIR)/$@ $(2) && touch $@
 
 bin/sqlc: tools/sqlc/go.mod tools/sqlc/go.sum
