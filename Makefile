@@ -138,9 +138,9 @@ soak: ## two APIs and two workers under load and kills, memory watched (SOAK_MIN
 	$(GO) test -vet=off -tags soak -run '^TestSoak' -count=1 -timeout 75m -v $(call tagged,soak)
 
 .PHONY: bench
-bench: bin/progress ## measure the service against the bare workflow on the same server
+bench: bin/progress ## measure requests beside each other, and write docs/costs.md (ARGS='--only run')
 	@$(PROGRESS) -o bin/agentruntime-dev ./cmd/agentruntime-dev
-	bin/agentruntime-dev bench $(ARGS)
+	bin/agentruntime-dev bench --page docs/costs.md $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built (not .dev, which has your data)

@@ -1,63 +1,87 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
-	"time"
+	"os"
+	"runtime"
+	"strings"
 )
 
-// Row is one line of the report.
-type Row struct {
-	Name string
-	Sample
-}
+// The table stands between these in the page.
+const (
+	tableBegins = "<!-- `make bench` writes from here -->\n"
+	tableEnds   = "<!-- to here -->\n"
+)
 
-// Print writes the rows as a table.
-func Print(w io.Writer, rows []Row) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "scenario\tclients\treq/s\tp50 ms\tp95 ms\tp99 ms\tmax ms\tCPU ms/req\tallocs/req\tSQL trips/req\tTemporal writes/req\terrors\t")
-	for _, r := range rows {
-		fmt.Fprintf(tw, "%s\t%d\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.0f\t%.1f\t%.1f\t%d\t\n", r.Name, r.Clients, r.Rate,
-			ms(r.P50), ms(r.P95), ms(r.P99), ms(r.Max), ms(r.CPU), r.Allocs, r.SQL, r.Writes, r.Errors)
+func columns() []string {
+	return []string{
+		"Request, clients", "Divided by", "Requests a second", "p50 ms", "p99 ms", "CPU ms", "SQL trips", "Temporal writes",
+		"Rate", "p50", "p99", "CPU", "Goals",
 	}
-	return tw.Flush()
 }
 
-func ms(d time.Duration) string { return fmt.Sprintf("%.2f", milliseconds(d)) }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// Goal is a ratio that has to be reached.
-type Goal struct {
-	What  string
-	Ratio float64
-	// AtLeast, or AtMost where that is set instead.
-	AtLeast, AtMost float64
-}
-
-// Met reports whether the goal is reached.
-func (g Goal) Met() bool {
-	if g.AtMost > 0 {
-		return g.Ratio <= g.AtMost
+// cells are what the report says of a scenario: the figures of the request, the ratios, and the goals
+// with the least and the most in the pairs.
+func (r result) cells() []string {
+	s := pool(r.one)
+	cells := []string{
+		r.String(), r.by.String(), fmt.Sprintf("%.0f", s.is(rate)), fmt.Sprintf("%.1f", s.is(p50)), fmt.Sprintf("%.1f", s.is(p99)),
+		fmt.Sprintf("%.2f", s.is(cpu)), fmt.Sprintf("%.1f", s.is(trips)), fmt.Sprintf("%.1f", s.is(writes)),
 	}
-	return g.Ratio >= g.AtLeast
-}
-
-// PrintGoals writes the goals and returns how many are missed.
-func PrintGoals(w io.Writer, goals []Goal) (missed int, err error) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, g := range goals {
-		verdict := "met"
-		if !g.Met() {
-			verdict = "MISSED"
-			missed++
+	for _, f := range []figure{rate, p50, p99, cpu} {
+		is, _, _ := r.is(f)
+		cells = append(cells, fmt.Sprintf("%.2f", is))
+	}
+	goals := make([]string, len(r.goals))
+	for i, g := range r.goals {
+		is, least, most := r.is(g.figure)
+		goals[i] = fmt.Sprintf("%s: %.2f", g, is)
+		if least < most {
+			goals[i] += fmt.Sprintf(" (%.2f to %.2f)", least, most)
 		}
-		bound := fmt.Sprintf("≥ %.2f", g.AtLeast)
-		if g.AtMost > 0 {
-			bound = fmt.Sprintf("≤ %.2f", g.AtMost)
+		if !g.met(is) {
+			goals[i] += " MISSED"
 		}
-		fmt.Fprintf(tw, "%s\t%.2f\t%s\t%s\n", g.What, g.Ratio, bound, verdict)
 	}
-	return missed, tw.Flush()
+	return append(cells, strings.Join(goals, "; "))
+}
+
+// line formats cells for a terminal. A scenario is printed as soon as it is measured, so widths are
+// fixed.
+func line(cells []string) string {
+	var out strings.Builder
+	for i, width := range []int{-34, -33, 17, 7, 8, 7, 9, 15, 6, 6, 6, 6, 0} {
+		fmt.Fprintf(&out, "%*s  ", width, cells[i])
+	}
+	return out.String() + "\n"
+}
+
+// table is the report in Markdown.
+func table(cfg Config, results []result, others float64) string {
+	rows := [][]string{columns(), strings.Fields(strings.Repeat("--- ", len(columns())))}
+	for _, r := range results {
+		rows = append(rows, r.cells())
+	}
+	var t strings.Builder
+	for _, cells := range rows {
+		fmt.Fprintf(&t, "| %s |\n", strings.Join(cells, " | "))
+	}
+	fmt.Fprintf(&t, "\nMeasured on %d cores in %d pairs of rounds of %s;\n%s.\n", runtime.NumCPU(), cfg.Pairs, cfg.Round, idle(others))
+	return t.String()
+}
+
+// writePage puts the table into the page, in the place of the one before.
+func writePage(cfg Config, results []result, others float64) error {
+	text, err := os.ReadFile(cfg.Page)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegins)
+	_, after, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		return errors.New("bench: the page has no place for the table")
+	}
+	page := before + tableBegins + "\n" + table(cfg, results, others) + "\n" + tableEnds + after
+	return os.WriteFile(cfg.Page, []byte(page), 0o644) //nolint:gosec // a page of the repository
 }
