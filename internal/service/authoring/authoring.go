@@ -244,7 +244,7 @@ func (s *Service) models(ctx context.Context, tenant uuid.UUID, d *mapdef.Defini
 	if err == nil && choice.Provider == agentdef.BuiltIn && choice.Model == agentdef.Rules {
 		r.Warnings = append(r.Warnings, mapdef.Fault{
 			Path: first.Pointer + "/type", Rule: ruleNoModel,
-			Message: "No language model is connected: builtin:rules answers, which goes by words. Connect one with POST /v1/model-providers.",
+			Message: "No language model is connected: builtin:rules answers, which goes by words and does no step of the type reason. Connect one with POST /v1/model-providers.",
 		})
 	}
 	return err

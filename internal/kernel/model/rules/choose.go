@@ -23,9 +23,9 @@ type candidate struct {
 	required []string
 	order    []string
 	props    map[string]property
-	// words are those of the verb, about is its noun, and ids are the arguments that are ids.
-	words, about string
-	ids          []string
+	// words are those of the verb, and ids are the arguments that are ids.
+	words string
+	ids   []string
 	// texts counts the required arguments that any text may be.
 	texts int
 }
@@ -55,29 +55,24 @@ func verbOf(name string) string {
 	return name
 }
 
-func (c candidate) verb() string { return verbOf(c.Name) }
-
-// readers are first words of names of verbs that read, for sentences about what was done. Whether a verb
-// may be called without a yes is not said by its name, but by the catalog.
-var readers = regexp.MustCompile(`^(get|list|find|search|read|show|count|describe|check|fetch|retrieve|lookup|view|query)\b`)
-
 func candidateOf(t model.Tool) candidate {
-	c := candidate{Tool: t, words: inWords(verbOf(t.Name))}
-	c.writes = t.Operation != "read"
-	_, of, _ := strings.Cut(c.words, " ")
-	c.about = singular(of)
-	var schema struct {
-		Properties map[string]property `json:"properties"`
-		Required   []string            `json:"required"`
+	var s shape
+	_ = json.Unmarshal(t.Schema, &s) // what is no schema has no arguments
+	return s.candidate(t)
+}
+
+// candidate returns the tool whose arguments are the properties of the schema.
+func (s *shape) candidate(t model.Tool) candidate {
+	c := candidate{Tool: t, words: inWords(verbOf(t.Name)), writes: t.Operation != "read", required: s.Required, order: slices.Clone(s.Required), props: map[string]property{}}
+	for name, p := range s.Properties {
+		if p != nil {
+			c.props[name] = p.property
+		}
 	}
-	if json.Unmarshal(t.Schema, &schema) == nil {
-		c.props, c.required = schema.Properties, schema.Required
-	}
-	c.order = slices.Clone(c.required)
 	isRequired := map[string]bool{}
-	for _, name := range c.required {
+	for _, name := range s.Required {
 		isRequired[name] = true
-		if p := c.props[name]; len(p.Enum) == 0 && !p.is("integer") && !p.is("number") && !p.is("boolean") {
+		if p := c.props[name]; len(p.Enum) == 0 && !p.isNumber() && !p.is("boolean") {
 			c.texts++
 		}
 	}
@@ -112,32 +107,20 @@ func inWords(name string) string {
 
 // The weights of a choice. Words decide first: a tool without a word of the message is none.
 const (
-	ranked       = 12
-	perFilled    = 2.0
-	perMissing   = 1.5
-	againstWrite = 6.0
-	forWrite     = 1.0
-	againstList  = 6.0
-	forList      = 4.0
+	ranked     = 12
+	perFilled  = 2.0
+	perMissing = 1.5
+	forWrite   = 1.0
+	unlikely   = 6.0 // a write that is not asked for, or a list where one thing is
 )
 
 var manyOf = regexp.MustCompile(`(?i)\b(list|all|every|which)\b`)
 
-// ofMany returns what the score of a tool that reads many gets: less where the text is about one, more
-// where it asks for many of them. A customer who asks for their order must not get those of others.
-func (c candidate) ofMany(text string) float64 {
-	words := strings.Fields(inWords(c.verb()))
-	if len(words) == 0 || words[0] != "list" && words[0] != "search" {
-		return 0
-	}
-	asked, said := manyOf.MatchString(text), strings.Contains(strings.ToLower(text), words[len(words)-1])
-	switch {
-	case asked && said:
-		return forList
-	case asked || said:
-		return 0
-	}
-	return -againstList
+// ofMany reports whether a tool reads many things where the text asks for one. A customer who asks for
+// their order must not get those of others.
+func (c candidate) ofMany(text string) bool {
+	verb, _, _ := strings.Cut(c.words, " ")
+	return (verb == "list" || verb == "search") && !manyOf.MatchString(text)
 }
 
 var question = regexp.MustCompile(`(?i)^\W*(where|what|which|who|when|how|is|are|has|have|did|does|show|list|find|get|look|check|status|tell me)\b|\?\s*$`)
@@ -158,30 +141,32 @@ func handOver(tools []model.Tool, w wish) (model.ToolCall, bool) {
 }
 
 // choose returns the tool that the wish is for with its arguments, and which required ones are missing;
-// nil where none fits. p are the sentences in the language of the customer.
-func choose(e *effort, p phrases, tools []model.Tool, w wish) (*candidate, []argument, []string) {
+// nil where none fits.
+func choose(e *effort, tools []model.Tool, w wish) (*candidate, []argument, []string) {
 	list := make([]candidate, len(tools))
 	for i, tool := range tools {
 		list[i] = candidateOf(tool)
 	}
-	text, s := meant(e, list, p.inEnglish(w.text)), e.scanOf(w.text)
+	text, s := meant(e, list, w.text), e.scanOf(w.text)
 	asks := question.MatchString(strings.TrimSpace(w.text)) && !request.MatchString(w.text)
 	var best *candidate
 	var args []argument
 	var missing []string
 	top := 0.0
-	for _, hit := range indexOf(list).Rank(text, ranked) {
+	docs := make([]wordrank.Doc, len(list))
+	for i, c := range list {
+		docs[i] = wordrank.Doc{Name: c.words, Text: c.Description}
+	}
+	for _, hit := range wordrank.New(docs).Rank(text, ranked) {
 		c := list[hit.Doc]
 		if own(c.Name) {
 			continue
 		}
 		filled, lacks := c.fill(e, w, s)
 		score := hit.Score + perFilled*float64(len(filled)) - perMissing*float64(len(lacks))
-		score += c.ofMany(w.text)
-		switch {
-		case c.writes && (asks || !c.named(text)):
-			score -= againstWrite
-		case c.writes:
+		if c.ofMany(w.text) || c.writes && (asks || !c.named(text)) {
+			score -= unlikely
+		} else if c.writes {
 			score += forWrite
 		}
 		if best == nil || score > top {
@@ -194,27 +179,16 @@ func choose(e *effort, p phrases, tools []model.Tool, w wish) (*candidate, []arg
 	return best, args, missing
 }
 
-// indexOf returns the index of tools by their words.
-func indexOf(list []candidate) *wordrank.Index {
-	docs := make([]wordrank.Doc, len(list))
-	for i, c := range list {
-		docs[i] = wordrank.Doc{Name: c.words, Text: c.Description}
-	}
-	return wordrank.New(docs)
-}
-
 // creators are first words of names of verbs that make what their last word says. "Refund ord_1001" is
 // for create_refund.
 var creators = regexp.MustCompile(`^(create|add|make|open|send|post|start|new|issue|place)\b`)
 
 // named reports whether the text says what the tool does: its first word, or what it makes.
 func (c candidate) named(text string) bool {
-	text, verb := strings.ToLower(text), inWords(c.verb())
-	words := strings.Fields(verb)
-	if len(words) == 0 {
-		return false
-	}
-	return strings.Contains(text, words[0]) || creators.MatchString(verb) && strings.Contains(text, words[len(words)-1])
+	text = strings.ToLower(text)
+	verb, _, _ := strings.Cut(c.words, " ")
+	made := c.words[strings.LastIndex(c.words, " ")+1:]
+	return strings.Contains(text, verb) || creators.MatchString(verb) && strings.Contains(text, made)
 }
 
 // argument is one argument of a call.
@@ -232,7 +206,7 @@ func values(args []argument) map[string]any {
 }
 
 // with says the arguments in words.
-func with(p phrases, args []argument) string {
+func with(args []argument) string {
 	list := make([]string, len(args))
 	for i, a := range args {
 		list[i] = fmt.Sprintf("%s %v", inWords(a.name), a.value)
@@ -240,7 +214,7 @@ func with(p phrases, args []argument) string {
 	if len(list) == 0 {
 		return ""
 	}
-	return p.of["with"] + strings.Join(list, ", ")
+	return " with " + strings.Join(list, ", ")
 }
 
 var (
@@ -305,7 +279,7 @@ func (c candidate) value(f *filling, name string, p property, required bool) (an
 	told := strings.TrimSpace(f.wish.told[words])
 	switch {
 	case len(p.Enum) > 0:
-		return enum(f.effort, name, p.Enum, f.lower)
+		return enum(f.effort, p.Enum, f.lower)
 	case p.isNumber():
 		return c.number(f, name, p, required)
 	case p.is("boolean") || p.is("array") || p.is("object"):
@@ -344,35 +318,18 @@ func (c candidate) value(f *filling, name string, p property, required bool) (an
 func isID(name string) bool { return name == "id" || strings.HasSuffix(inWords(name), " id") }
 
 // isFor reports whether an id is for an argument. The letters at the begin of an id say what it is of:
-// ord_1001 is for order_id. An id whose letters say nothing fills the only required text.
+// ord_1001 is for order_id. An id whose letters are for no argument fills the only required text.
 func (c candidate) isFor(name, id string) bool {
-	letters := strings.ToLower(id[:max(0, strings.IndexFunc(id, func(r rune) bool { return !unicode.IsLetter(r) }))])
-	stem := strings.TrimSuffix(inWords(name), " id")
-	if isID(name) && len(letters) >= 2 {
-		of := stem
-		if name == "id" {
-			of = c.words
-		}
-		if slices.ContainsFunc(strings.Fields(of), func(word string) bool { return strings.HasPrefix(word, letters[:min(len(letters), 3)]) }) {
-			return true
-		}
-		if slices.ContainsFunc(c.ids, func(other string) bool {
-			return other != name && strings.HasPrefix(other, letters[:min(len(letters), 3)])
-		}) {
-			return false
-		}
+	letters := lettersOf(id)
+	letters = letters[:min(len(letters), 3)]
+	begins := func(words []string) bool {
+		return len(letters) >= 2 && slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, letters) })
 	}
-	if c.texts != 1 || !slices.Contains(c.required, name) {
-		return false
+	if isID(name) && begins(c.things(name)) {
+		return true
 	}
-	// ref_1 is no order.
-	return letters == "" || !isID(name) || !knownStem(letters)
-}
-
-// knownStem reports whether letters are the begin of a common thing, which then is another one.
-func knownStem(letters string) bool {
-	return slices.ContainsFunc([]string{"order", "customer", "refund", "ticket", "message", "invoice", "payment", "product", "user", "subscription"},
-		func(thing string) bool { return strings.HasPrefix(thing, letters) })
+	others := slices.ContainsFunc(c.ids, func(other string) bool { return other != name && begins(c.things(other)) })
+	return !others && c.texts == 1 && slices.Contains(c.required, name)
 }
 
 var smallUnit = regexp.MustCompile(`(?i)cent|minor unit|smallest|hundredth`)
@@ -412,13 +369,8 @@ func (c candidate) number(f *filling, name string, p property, required bool) (a
 	return nil, false
 }
 
-// enum returns the value whose word the text has, which is in small letters. A currency can be named by its sign.
-func enum(e *effort, name string, list []json.RawMessage, text string) (any, bool) {
-	for sign, code := range map[string]string{"dollar": "usd", "$": "usd", "euro": "eur", "€": "eur", "pound": "gbp", "£": "gbp"} {
-		if strings.Contains(name, "currency") && strings.Contains(text, sign) {
-			text += " " + code
-		}
-	}
+// enum returns the value whose word the text has, which is in small letters.
+func enum(e *effort, list []json.RawMessage, text string) (any, bool) {
 	for _, raw := range list {
 		var value string
 		const reading = 5

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"context"
 	"regexp"
 	"strings"
 )
@@ -9,15 +8,12 @@ import (
 // What of one request is looked at. Schemas, results and goals are written by others, and what they cost
 // must not grow faster than they do.
 const (
-	// mostGoal is how many bytes of a goal are read, and mostClauses how much it asks for.
-	mostGoal    = 4 << 10
-	mostClauses = 50
+	// mostGoal is how many bytes of a goal are read.
+	mostGoal = 4 << 10
 	// mostText is how many bytes of a text are searched for values.
 	mostText = 64 << 10
-	// mostIDs is how many ids of a text may be arguments, and mostSets how often one clause may call its
-	// verb: more than any step or goal may call.
-	mostIDs  = 500
-	mostSets = 200
+	// mostIDs is how many ids of a text may be arguments.
+	mostIDs = 500
 	// mostEffort is what one request may cost. A unit is about one value that is compared, or some dozens
 	// of bytes that are read: a tenth of a microsecond. Requests of shops take some thousands.
 	mostEffort = 5_000_000
@@ -26,44 +22,25 @@ const (
 // effort is what is left of what one request may cost.
 type effort struct {
 	left int
-	// ended is closed when nobody waits for the answer any longer.
-	ended <-chan struct{}
 	// over: there is none left. What is answered then is wrong.
 	over bool
 }
 
-func newEffort(ctx context.Context) *effort { return &effort{left: mostEffort, ended: ctx.Done()} }
-
 // spend takes what a step costs, and reports whether there was as much.
 func (e *effort) spend(units int) bool {
-	if e.over {
-		return false
-	}
-	select {
-	case <-e.ended:
-		e.over = true
-	default:
-		e.left -= units
-		e.over = e.left < 0
-	}
+	e.left -= units
+	e.over = e.left < 0
 	return !e.over
 }
 
-// beginning returns the begin of a text, of at most so many bytes and up to the end of a word.
+// beginning returns the begin of a text, of at most so many bytes and up to the end of a word: half an id
+// is another one.
 func beginning(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	for at := most; at > most-wordBytes; at-- {
-		if text[at] == ' ' || text[at] == '\n' {
-			return text[:at]
-		}
-	}
-	return strings.ToValidUTF8(text[:most], "")
+	return text[:max(0, strings.LastIndexAny(text[:most], " \n"))]
 }
-
-// wordBytes is how long the words of a text are at most where it is cut between words.
-const wordBytes = 64
 
 // scan is what a text has for arguments.
 type scan struct {

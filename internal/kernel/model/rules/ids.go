@@ -57,41 +57,25 @@ func (p property) asID(text string) string {
 }
 
 // meant returns the text of a wish with the words that it means without saying them: what its ids are
-// of, so that "Where is ord_1001?" is about an order, and one word for others of the same meaning.
+// of, so that "Where is ord_1001?" is about an order.
 func meant(e *effort, tools []candidate, text string) string {
 	more := []string{text}
-	stems := map[string]bool{}
 	for _, id := range idLike.FindAllString(text, mostIDs) {
 		letters := lettersOf(id)
-		if len(letters) < 2 {
+		if len(letters) < 2 || !e.spend(len(tools)) {
 			continue
 		}
-		stem := letters[:min(len(letters), 3)]
-		if stems[stem] || !e.spend(len(tools)) {
-			continue
-		}
-		stems[stem] = true
 		for _, c := range tools {
-			i := slices.IndexFunc(c.ids, func(name string) bool { return strings.HasPrefix(inWords(name), stem) })
+			i := slices.IndexFunc(c.ids, func(name string) bool { return strings.HasPrefix(inWords(name), letters[:min(len(letters), 3)]) })
 			if i >= 0 {
 				more = append(more, c.things(c.ids[i])...)
 				break
 			}
 		}
 	}
-	if moneyBack.MatchString(text) {
-		more = append(more, "refund")
-	}
 	return strings.Join(more, " ")
 }
 
-var moneyBack = regexp.MustCompile(`(?i)\bmoney back\b|\breimburs`)
+var letters = regexp.MustCompile(`^[A-Za-z]*`)
 
-func lettersOf(id string) string {
-	for i, r := range id {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
-			return strings.ToLower(id[:i])
-		}
-	}
-	return strings.ToLower(id)
-}
+func lettersOf(id string) string { return strings.ToLower(letters.FindString(id)) }

@@ -1,9 +1,10 @@
 // Package rules is the model builtin:rules, which every agent can ask. It is no language model: it goes
-// by the words of a message and by the schemas of tools. The same request always gets the same answer.
+// by the words of a message and by the schemas of tools. The same request always gets the same answer, in
+// English.
 //
-// It ranks the tools by the words of the message, and fills their arguments with what the message has:
-// ids, numbers, addresses, words of an enum, texts in quotes. It asks for what is missing. It reads a
-// write back, and calls it only after a yes. It tells results in words.
+// It chooses a tool by the words of the message, and fills its arguments with ids, numbers, addresses and
+// texts in quotes. It asks for what is missing, and calls a write only after a yes. As planner and as
+// worker it makes one call.
 package rules
 
 import (
@@ -31,13 +32,11 @@ func (Model) Generate(ctx context.Context, req model.Request, stream model.Strea
 		return model.Response{}, err
 	}
 	answer := model.Response{Model: Name, Finish: model.Stopped}
-	e := newEffort(ctx)
+	e := &effort{left: mostEffort}
 	var err error
 	switch req.Purpose {
 	case model.Reply:
-		p := phrasesFor(req)
-		answer.Text, answer.Calls = reply(e, req, p)
-		answer.Text = p.honest(answer.Text)
+		answer.Text, answer.Calls = reply(e, req)
 	case model.Agent:
 		answer.Text, answer.Calls = work(e, req)
 	case model.Plan:
@@ -50,8 +49,6 @@ func (Model) Generate(ctx context.Context, req model.Request, stream model.Strea
 		answer.Text, err = classify(e, req)
 	case model.Summarize:
 		answer.Text = summarize(req)
-	case model.Reason:
-		answer.Text = reason(e, req)
 	default:
 		err = cannot("do this")
 	}
@@ -78,54 +75,60 @@ func cannot(what string) error {
 	return &model.Error{Reason: "builtin:rules is no language model and cannot " + what}
 }
 
-// pleaseTell is how the question for an argument begins in English.
-const pleaseTell = "Please tell me "
+// How the questions of the model begin. A later message is read as the answer to one.
+const (
+	pleaseTell = "Please tell me the "
+	shall      = "Shall I "
+)
 
 var (
-	yes = regexp.MustCompile(`(?i)^\W*(yes|y|yep|yeah|ok|okay|sure|confirm(ed)?|do it|go ahead|please do|ja|oui|s[ií])\b[\s,.!]*(please|do it|go ahead|bitte)?[\s.!]*$`)
-	no  = regexp.MustCompile(`(?i)^\W*(no|n|nope|stop|don't|do not|never mind|nein|non)\b`)
+	yes = regexp.MustCompile(`(?i)^\W*(yes|ok|okay|sure|confirm(ed)?|do it|go ahead)\b[\s,.!]*(please|do it|go ahead)?[\s.!]*$`)
+	no  = regexp.MustCompile(`(?i)^\W*(no|stop|don't|do not|never mind)\b`)
 )
 
 // reply returns the next answer of a conversation.
-func reply(e *effort, req model.Request, p phrases) (string, []model.ToolCall) {
+func reply(e *effort, req model.Request) (string, []model.ToolCall) {
 	// What is remembered of the customer is for language models: rules know nothing to do with it.
 	messages := slices.DeleteFunc(slices.Clone(req.Messages), agentloop.IsMemory)
 	if req.NoCalls {
 		req.Tools = nil
 	}
 	if len(messages) == 0 {
-		return p.of["iam"] + abilities(p, req.Tools), nil
+		return abilities(req.Tools), nil
 	}
 	if messages[len(messages)-1].Role == model.Result {
-		return tell(p, messages), nil
+		return tell(req.Tools, messages), nil
 	}
-	if text, is := news(p, messages[len(messages)-1]); is {
+	if text, is := news(req.Tools, messages[len(messages)-1]); is {
 		return text, nil
 	}
 	w := wishOf(messages)
 	if w.denied {
-		return p.of["nothing"], nil
+		return "All right, I do nothing.", nil
 	}
 	if call, wanted := handOver(req.Tools, w); wanted {
 		return "", []model.ToolCall{call}
 	}
-	if text, is := smallTalk(p, req.Tools, w.text); is {
-		return text, nil
-	}
-	tool, args, missing := choose(e, p, req.Tools, w)
+	tool, args, missing := choose(e, req.Tools, w)
 	switch {
 	case tool == nil:
-		return notUnderstood(p, req.Tools), nil
+		return "I have not understood what to do. " + abilities(req.Tools), nil
 	case len(missing) > 0:
-		return p.say("please", inWords(missing[0]), inWords(tool.verb())), nil
+		return tool.asksFor(missing[0]), nil
 	case tool.writes && !w.confirmed:
-		return p.say("shall", inWords(tool.verb()), with(p, args)), nil
+		return shall + tool.words + with(args) + "? Answer yes.", nil
 	}
-	raw, err := json.Marshal(values(args))
-	if err != nil {
-		return notUnderstood(p, req.Tools), nil
-	}
-	return "", []model.ToolCall{{ID: fmt.Sprintf("call_%d", len(messages)), Name: tool.Name, Args: raw}}
+	return "", []model.ToolCall{callOf(*tool, args, len(messages))}
+}
+
+// callOf returns the call of a tool. number makes its id one of its own.
+func callOf(tool candidate, args []argument, number int) model.ToolCall {
+	return model.ToolCall{ID: fmt.Sprintf("call_%d", number), Name: tool.Name, Args: json.RawMessage(encoded(values(args)))}
+}
+
+// asksFor returns the question for an argument.
+func (c candidate) asksFor(name string) string {
+	return pleaseTell + inWords(name) + ". I need it to " + c.words + "."
 }
 
 // wish is what a customer wants: their message, with their answers to what the model has asked of it.
@@ -147,23 +150,18 @@ func wishOf(messages []model.Message) wish {
 		if i > 0 && messages[i-1].Role == model.Assistant {
 			asked = messages[i-1].Text
 		}
-		in, shall := isQuestion("shall", asked)
-		by, please := isQuestion("please", asked)
-		if please {
-			in = by
-		}
-		agreed := in.agrees(text)
+		confirms, tells := strings.HasPrefix(asked, shall), strings.HasPrefix(asked, pleaseTell)
 		switch {
-		case shall && agreed:
+		case confirms && yes.MatchString(text):
 			w.confirmed = w.confirmed || len(texts) == 0
-		case (no.MatchString(text) || isOne("no", text, true)) && (shall || please):
+		case no.MatchString(text) && (confirms || tells):
 			if len(texts) == 0 && !w.confirmed {
 				return wish{denied: true}
 			}
 			asked = ""
-		case please && agreed: // it tells nothing
-		case please:
-			w.hears(by.wanted(asked), text)
+		case tells && yes.MatchString(text): // it tells nothing
+		case tells:
+			w.hears(asked, text)
 			texts = append(texts, text)
 		default:
 			texts = append(texts, text)
@@ -182,26 +180,66 @@ func wishOf(messages []model.Message) wish {
 }
 
 // hears notes the answer to a question for an argument. A later one counts.
-func (w *wish) hears(name, text string) {
+func (w *wish) hears(question, text string) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(question, pleaseTell), ". ")
 	if _, later := w.told[name]; !later {
 		w.told[name] = text
 	}
 }
 
-var element = regexp.MustCompile(`(?s)^\s*<data[^>]*>(.*)</data>\s*$`)
-
-// plain returns a text without the element in which the service shows what customers have written,
-// and data.
+// plain returns a text without the element in which the service shows what customers have written.
 func plain(text string) string {
 	if written, is := agentloop.CustomerText(model.Message{Role: model.User, Text: text}); is {
 		return written
 	}
-	if inside := element.FindStringSubmatch(text); inside != nil {
-		text = inside[1]
-		var decoded string
-		if json.Unmarshal([]byte(text), &decoded) == nil {
-			return decoded
+	return text
+}
+
+// mostOffered is how many tools an answer names.
+const mostOffered = 8
+
+// abilities says what the model can do, with an example: what reads first, then what writes.
+func abilities(tools []model.Tool) string {
+	var reads, writes []string
+	example := "Please name one, with the ids that it needs."
+	for _, tool := range tools {
+		c := candidateOf(tool)
+		switch {
+		case own(tool.Name):
+		case c.writes:
+			writes = append(writes, c.words)
+		default:
+			if one := c.example(); one != "" && !strings.HasPrefix(example, "For") {
+				example = "For example, write: " + one
+			}
+			reads = append(reads, c.words)
 		}
 	}
-	return text
+	all := slices.Concat(reads, writes)
+	const who = "I work by rules and am no language model. "
+	if len(all) == 0 {
+		return who + "I have no tools here, so I can do nothing."
+	}
+	list := strings.Join(all[:min(len(all), mostOffered)], ", ")
+	if more := len(all) - mostOffered; more > 0 {
+		list += fmt.Sprintf(", and %d more", more)
+	}
+	return who + "I can: " + list + ". " + example
+}
+
+// own reports whether a tool is one of the service's own, which no customer names. A call of escalate
+// has a rule of its own.
+func own(name string) bool {
+	return name == escalate || name == "search_verbs" || name == "describe_verb" || strings.HasPrefix(name, "tool__") || strings.HasPrefix(name, "tool:")
+}
+
+// example returns a message that calls the tool, where it needs one id and its schema shows one.
+func (c candidate) example() string {
+	if len(c.required) != 1 || !isID(c.required[0]) {
+		return ""
+	}
+	if id := idLike.FindString(c.props[c.required[0]].Description); id != "" {
+		return capital(c.words) + " " + id
+	}
+	return ""
 }

@@ -58,7 +58,7 @@ func talk(t *testing.T, texts ...string) model.Response {
 }
 
 // abilities is what the model says of the tools of shop.
-const abilities = "I can: list orders, get order, list refunds, get refund, create order, cancel order, create refund, create customer, and 1 more. For example, write: Get order ord_1001"
+const abilities = "I can: list orders, get order, list refunds, get refund, get customer, create order, cancel order, create refund, and 1 more. For example, write: Get order ord_1001"
 
 func TestRulesChooseToolsByWordsAndArguments(t *testing.T) {
 	t.Parallel()
@@ -79,15 +79,12 @@ func TestRulesChooseToolsByWordsAndArguments(t *testing.T) {
 		"Where is ord_1001?":                         {"shop__get_order", `{"order_id":"ord_1001"}`, ""},
 		"Can you look up order no. 1002, please?":    {"shop__get_order", `{"order_id":"ord_1002"}`, ""},
 		"order #1002":                                {"shop__get_order", `{"order_id":"ord_1002"}`, ""},
-		"Which orders does customer 1001 have?":      {"shop__list_orders", `{"customer_id":"1001"}`, ""},
+		"List the orders of customer 1001":           {"shop__list_orders", `{"customer_id":"1001"}`, ""},
 		"Refund order 1001":                          {"", "", "Please tell me the amount. I need it to create refund."},
 		"Can you refund order 1001, 12 dollars?":     {"", "", "Shall I create refund with order id ord_1001, amount 1200? Answer yes."},
-		"I want 12 dollars of ord_1001 money back":   {"", "", "Shall I create refund with order id ord_1001, amount 1200? Answer yes."},
+		"Read abc_77, it is a refund":                {"shop__get_refund", `{"refund_id":"abc_77"}`, ""},
 		"Would you cancel order 1002?":               {"", "", "Shall I cancel order with order id ord_1002? Answer yes."},
-		"Hello!":                                     {"", "", "Hello. I work by rules and am no language model. " + abilities},
-		"Good morning":                               {"", "", "Hello. I work by rules and am no language model. " + abilities},
-		"What can you do?":                           {"", "", "I work by rules and am no language model. " + abilities},
-		"Thanks a lot!":                              {"", "", "You are welcome."},
+		"What can you do?":                           {"", "", "I have not understood what to do. I work by rules and am no language model. " + abilities},
 		"What is the capital of France?":             {"", "", "I have not understood what to do. I work by rules and am no language model. " + abilities},
 	} {
 		t.Run(message, func(t *testing.T) {
@@ -113,7 +110,7 @@ func TestRulesTakeReadOrWriteFromTheCatalog(t *testing.T) {
 	for message, c := range map[string]struct{ operation, call string }{
 		"Can you get a token?":                  {"write", ""},
 		"Get the token":                         {"write", ""},
-		"Wo ist mein Token?":                    {"write", ""},
+		"Wo ist der Token?":                     {"write", ""},
 		"Can you get the token for me, please?": {"read", "auth__get_token"},
 		"Please get a token":                    {"", ""},
 	} {
@@ -175,8 +172,11 @@ func TestRulesTellResultsInWords(t *testing.T) {
 
 func TestRulesRefuseWhatNeedsALanguageModel(t *testing.T) {
 	t.Parallel()
-	_, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: model.Summary}, model.Stream{})
-	var failure *model.Error
-	require.ErrorAs(t, err, &failure)
-	require.False(t, failure.Retryable)
+	for _, purpose := range []model.Purpose{model.Summary, model.Reason} {
+		_, err := rules.Model{}.Generate(t.Context(), model.Request{Purpose: purpose}, model.Stream{})
+		var failure *model.Error
+		require.ErrorAs(t, err, &failure)
+		require.False(t, failure.Retryable)
+		require.Contains(t, failure.Reason, "no language model")
+	}
 }

@@ -112,7 +112,7 @@ func (l leaf) long() string {
 	if len(l.path) < 2 {
 		return l.name()
 	}
-	return singular(inWords(l.path[len(l.path)-2])) + " " + l.name()
+	return strings.TrimSuffix(inWords(l.path[len(l.path)-2]), "s") + " " + l.name()
 }
 
 // text is the value as people read it.
@@ -133,44 +133,13 @@ func plainOf(raw json.RawMessage) string {
 	if text, is := decoded(raw).(string); is {
 		return text
 	}
+	return linesOf(leavesOf(raw))
+}
+
+func linesOf(leaves []leaf) string {
 	var lines []string
-	for _, l := range leavesOf(raw) {
-		if l.name() == "" {
-			lines = append(lines, l.text())
-			continue
-		}
-		lines = append(lines, l.name()+": "+l.text())
+	for _, l := range leaves {
+		lines = append(lines, strings.TrimPrefix(l.name()+": "+l.text(), ": "))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// singular returns the last word of a name without its plural.
-func singular(words string) string {
-	switch {
-	case strings.HasSuffix(words, "ies"):
-		return strings.TrimSuffix(words, "ies") + "y"
-	case strings.HasSuffix(words, "sses"), strings.HasSuffix(words, "xes"):
-		return strings.TrimSuffix(words, "es")
-	case strings.HasSuffix(words, "ss"), strings.HasSuffix(words, "us"):
-		return words
-	}
-	return strings.TrimSuffix(words, "s")
-}
-
-// find returns the values of leaves whose name is that of an argument or a property: exact names
-// first, then those with the name of the member around them.
-func find(e *effort, name string, leaves []leaf) (list []any) {
-	const reading = 3
-	if !e.spend(reading * len(leaves)) {
-		return nil
-	}
-	words := inWords(name)
-	for _, name := range []func(leaf) string{leaf.name, leaf.long} {
-		for _, l := range leaves {
-			if name(l) == words && l.text() != "" && e.spend(len(list)/8) && !slices.Contains(list, l.value) {
-				list = append(list, l.value)
-			}
-		}
-	}
-	return list
 }
