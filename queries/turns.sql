@@ -4,11 +4,11 @@ SELECT c.outcome::text AS outcome, coalesce(c.turn::uuid, '00000000-0000-0000-00
   FROM claim_turn(@tenant_id, sqlc.narg('key')::text, @call::jsonb, @message::text, @fingerprint::bytea, @metadata::json, sqlc.narg('session_id')::text, @most::integer, @reject::boolean, @now::timestamptz) AS c;
 
 -- name: GetTurn :one
-SELECT t.*, c.session_id, c.tainted, c.taint_sources, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.*, c.session_id, c.tainted, c.taint_sources, c.spoken_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id AND t.id = @id;
 
 -- name: TurnByName :one
-SELECT t.*, c.session_id, c.tainted, c.taint_sources, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.*, c.session_id, c.tainted, c.taint_sources, c.spoken_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = @tenant_id AND t.execution_id = @execution_id;
 
 -- name: TurnOfKey :one
@@ -53,7 +53,7 @@ SELECT entries, tainted, held_by FROM conversations WHERE tenant_id = @tenant_id
 -- Entries after those that are there, in the order of the arrays. The caller has locked the row.
 WITH more AS (
     UPDATE conversations AS c SET entries = c.entries + cardinality(@ids::uuid[]), bytes = c.bytes + @bytes::bigint, updated_at = @now,
-           spoken_language = coalesce(sqlc.narg('spoken_language')::text, c.spoken_language), wished_language = coalesce(sqlc.narg('wished_language')::text, c.wished_language)
+           spoken_language = coalesce(sqlc.narg('spoken_language')::text, c.spoken_language)
      WHERE c.tenant_id = @tenant_id AND c.id = @conversation
     RETURNING c.entries - cardinality(@ids::uuid[]) AS before
 )

@@ -15,7 +15,7 @@ import (
 const AppendEntries = `-- name: AppendEntries :exec
 WITH more AS (
     UPDATE conversations AS c SET entries = c.entries + cardinality($5::uuid[]), bytes = c.bytes + $8::bigint, updated_at = $4,
-           spoken_language = coalesce($9::text, c.spoken_language), wished_language = coalesce($10::text, c.wished_language)
+           spoken_language = coalesce($9::text, c.spoken_language)
      WHERE c.tenant_id = $1 AND c.id = $2
     RETURNING c.entries - cardinality($5::uuid[]) AS before
 )
@@ -34,7 +34,6 @@ type AppendEntriesParams struct {
 	Bodies         []string
 	Bytes          int64
 	SpokenLanguage *string
-	WishedLanguage *string
 }
 
 // Entries after those that are there, in the order of the arrays. The caller has locked the row.
@@ -49,7 +48,6 @@ func (q *Queries) AppendEntries(ctx context.Context, db DBTX, arg AppendEntriesP
 		arg.Bodies,
 		arg.Bytes,
 		arg.SpokenLanguage,
-		arg.WishedLanguage,
 	)
 	return err
 }
@@ -412,7 +410,7 @@ func (q *Queries) FreeTurnKeys(ctx context.Context, db DBTX, arg FreeTurnKeysPar
 }
 
 const GetTurn = `-- name: GetTurn :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.taint_sources, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.taint_sources, c.spoken_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.id = $2
 `
 
@@ -479,7 +477,6 @@ type GetTurnRow struct {
 	Tainted        bool
 	TaintSources   []string
 	SpokenLanguage *string
-	WishedLanguage *string
 }
 
 func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetTurnRow, error) {
@@ -543,7 +540,6 @@ func (q *Queries) GetTurn(ctx context.Context, db DBTX, arg GetTurnParams) (GetT
 		&i.Tainted,
 		&i.TaintSources,
 		&i.SpokenLanguage,
-		&i.WishedLanguage,
 	)
 	return i, err
 }
@@ -1304,7 +1300,7 @@ func (q *Queries) TurnAnswers(ctx context.Context, db DBTX, arg TurnAnswersParam
 }
 
 const TurnByName = `-- name: TurnByName :one
-SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.taint_sources, c.spoken_language, c.wished_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
+SELECT t.tenant_id, t.id, t.execution_id, t.agent_id, t.version, t.conversation, t.state, t.status, t.fingerprint, t.message, t.metadata, t.identity, t.customer, t.customer_name, t.key_id, t.request_id, t.source_addr, t.workflow_id, t.streamed, t.reply, t.replies, t.error, t.stop_reason, t.model, t.sop, t.tokens_used, t.money_micros, t.actions, t.governance, t.approval_id, t.wants_cancel, t.news_at, t.worked_ms, t.begun_at, t.updated_at, t.finished_at, t.streamed_to, t.stream_bytes, t.stream_resets, t.stream_open, t.stream_writer, t.hits, t.map_execution_id, t.parent_id, t.step, t.caller_workflow, t.chain, t.kind, t.goal, t.outcome, t.remembers, t.memory, t.usage_estimated, c.session_id, c.tainted, c.taint_sources, c.spoken_language FROM turns t JOIN conversations c ON c.tenant_id = t.tenant_id AND c.id = t.conversation
  WHERE t.tenant_id = $1 AND t.execution_id = $2
 `
 
@@ -1371,7 +1367,6 @@ type TurnByNameRow struct {
 	Tainted        bool
 	TaintSources   []string
 	SpokenLanguage *string
-	WishedLanguage *string
 }
 
 func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams) (TurnByNameRow, error) {
@@ -1435,7 +1430,6 @@ func (q *Queries) TurnByName(ctx context.Context, db DBTX, arg TurnByNameParams)
 		&i.Tainted,
 		&i.TaintSources,
 		&i.SpokenLanguage,
-		&i.WishedLanguage,
 	)
 	return i, err
 }

@@ -54,12 +54,12 @@ func TestReplyInAnotherLanguageIsAskedForAgain(t *testing.T) {
 		}
 		return e.ModelCalls[0].Prompt.Advice
 	}
-	// The session decides where a message is unsure, a switch is followed, and a wish stays.
-	require.Equal(t, "The conversation was in German. Answer in German.", advice("ord_1001"))
-	require.Equal(t, "The customer's last message is in French. Answer in French.", advice("Où est ma commande ?"))
-	require.Equal(t, "The customer has asked for answers in Spanish. Answer in Spanish.", advice("Please answer in Spanish."))
-	require.Equal(t, "The customer has asked for answers in Spanish. Answer in Spanish.", advice("Wo ist meine Bestellung?"))
-	require.Equal(t, "The customer has asked for answers in German. Answer in German.", advice("Auf Deutsch bitte"))
+	// The session decides where a message is unsure, and a switch is followed. A wish is for the model.
+	const unless = ", unless the customer asks for another language."
+	require.Equal(t, "The conversation was in German. Answer in German"+unless, advice("ord_1001"))
+	require.Equal(t, "The customer's last message is in French. Answer in French"+unless, advice("Où est ma commande ?"))
+	require.Equal(t, "The customer's last message is in English. Answer in English"+unless, advice("Please answer in Spanish."))
+	require.Equal(t, "The customer's last message is in German. Answer in German"+unless, advice("Wo ist meine Bestellung?"))
 }
 
 // Where the model fails, refuses, says nothing or calls a tool when it is asked again, its first reply is
@@ -102,7 +102,7 @@ func TestAgentAnswersInOneLanguage(t *testing.T) {
 	}
 	path, key = agentOf(t, tenant, map[string]any{"language": "es", "models": map[string]any{"worker": map[string]any{"provider": "builtin", "model": "rules"}}})
 	end := saidOf(t, key.Do(http.MethodPost, path, write("Die Lampe ist kaputt, ich brauche eine neue.", "")), http.StatusOK)
-	require.True(t, strings.HasPrefix(*end.Message, "No he entendido"), *end.Message)
+	require.True(t, strings.HasPrefix(*end.Message, "I have not understood"), "the built-in rules know English only: %s", *end.Message)
 	refused := tenant.User.Do(http.MethodPost, "/v1/agents", map[string]any{"name": "klingon", "language": "qq"})
 	require.Equal(t, http.StatusBadRequest, refused.Status, "%s", refused.Body)
 	require.Contains(t, string(refused.Body), `"/language"`)
@@ -122,27 +122,4 @@ func TestServiceSpeaksTheLanguageOfTheCustomer(t *testing.T) {
 		require.Equal(t, want, *end.Message)
 		require.Equal(t, "max_turns", *end.Metadata.StopReason)
 	}
-}
-
-// The built-in model, which is no language model, answers in the language of the customer too: over a
-// switch, after a wish, and in English where it has no sentences.
-func TestRulesAnswerInTheLanguageOfTheCustomer(t *testing.T) {
-	t.Parallel()
-	s := stack(t, eager)
-	_, tenant := connected(t, s)
-	path, key := agentOf(t, tenant, map[string]any{"models": map[string]any{"worker": map[string]any{"provider": "builtin", "model": "rules"}}})
-	for _, said := range []struct{ message, reply string }{
-		{"Die Lampe ist kaputt, ich brauche eine neue.", "Ich habe nicht verstanden, was ich tun soll. Ich arbeite nach Regeln und bin kein Sprachmodell."},
-		{"ok", "Ich habe nicht verstanden"},
-		{"Zeige mir bitte thing abc_1", "Das ist das Ergebnis (thing): "},
-		{"La lampe est cassée, il m'en faut une nouvelle.", "Je n'ai pas compris ce que je dois faire."},
-		{"Please answer in Italian.", "Non ho capito che cosa devo fare."},
-		{"Zeige mir bitte thing abc_1", "Ecco il risultato (thing): "},
-		{"Možete li mi pomoći? Na hrvatskom, molim.", "I have not understood what to do."},
-	} {
-		end := saidOf(t, key.Do(http.MethodPost, path, write(said.message, "s1")), http.StatusOK)
-		require.True(t, strings.HasPrefix(*end.Message, said.reply), "%s: %s", said.message, *end.Message)
-	}
-	end := saidOf(t, key.Do(http.MethodPost, path, write("Hol dir abc_1", "s1")), http.StatusOK)
-	require.True(t, strings.HasSuffix(*end.Message, "I have no sentences in Croatian, so this is English."), *end.Message)
 }

@@ -226,10 +226,9 @@ type Turn struct {
 	Tainted   bool
 	// TaintSources say what has tainted the session.
 	TaintSources []string
-	// Language is that of the session before the message, Wished the one that its customer has asked for;
-	// codes, "" for none.
-	Language, Wished string
-	Streamed         bool
+	// Language is that of the session before the message, a code; "" for none.
+	Language string
+	Streamed bool
 	// Remembers: the message reads and writes what is remembered of its customer. Memory is what it has
 	// read and written.
 	Remembers bool
@@ -287,8 +286,8 @@ func (s *Service) open(ctx context.Context, r dbsqlc.GetTurnRow) (Turn, error) {
 		WorkflowID: r.WorkflowID, Stop: agentloop.Stop(r.StopReason), Model: r.Model, SOP: r.Sop, Tokens: r.TokensUsed, Estimated: r.UsageEstimated,
 		MoneyMicros: r.MoneyMicros, Actions: r.Actions, Governance: r.Governance, ApprovalID: db.Text(r.ApprovalID), WantsCancel: r.WantsCancel,
 		MapExecution: db.Text(r.MapExecutionID),
-		Language:     db.Text(r.SpokenLanguage), Wished: db.Text(r.WishedLanguage),
-		Tainted: r.Tainted, TaintSources: r.TaintSources, Remembers: r.Remembers, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		Language:     db.Text(r.SpokenLanguage),
+		Tainted:      r.Tainted, TaintSources: r.TaintSources, Remembers: r.Remembers, Streamed: r.Streamed, StreamOpen: r.StreamOpen, WorkedMS: r.WorkedMs, BegunAt: r.BegunAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 		TakenOver:   r.NewsAt != nil && State(r.State) == Ended && agentloop.Stop(r.StopReason) == agentloop.Escalated,
 		fingerprint: r.Fingerprint, ParentID: db.Text(r.ParentID), callerWorkflow: db.Text(r.CallerWorkflow),
 	}

@@ -43,7 +43,7 @@ func (s *Service) queueEntries(b *db.Batch, key *datakey.Key, t Turn, entries ..
 	if len(entries) == 0 {
 		return
 	}
-	p := dbsqlc.AppendEntriesParams{TenantID: t.TenantID, Conversation: t.Conversation, Now: s.d.Now(), SpokenLanguage: db.Optional(t.Language), WishedLanguage: db.Optional(t.Wished)}
+	p := dbsqlc.AppendEntriesParams{TenantID: t.TenantID, Conversation: t.Conversation, Now: s.d.Now(), SpokenLanguage: db.Optional(t.Language)}
 	if t.ID != uuid.Nil {
 		p.Turn = &t.ID
 	}

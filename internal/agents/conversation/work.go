@@ -225,8 +225,8 @@ type Reply struct {
 	Sources []string
 	// Progress is how the criteria of a goal stand; nil for a message of another mode.
 	Progress *Progress
-	// Language is that of the message, Wished the one that it asks for; codes, "" for none.
-	Language, Wished string
+	// Language is that of the message, a code; "" for none.
+	Language string
 	// Tellings are streamed before the end. Those of an answer of a model are in the Answer.
 	Tellings []Telling
 	// Escalate is why people are asked to look; "" where they are not. Summary is what they must know.
@@ -350,7 +350,7 @@ func (s *Service) queueReply(b *db.Batch, w Work, r Reply) (after func(context.C
 	if r.Progress != nil {
 		t.Progress = r.Progress
 	}
-	t.Language, t.Wished = r.Language, r.Wished
+	t.Language = r.Language
 	t.Replies++
 	t.Actions, t.Governance, t.UpdatedAt = int32(r.Actions), r.Governance, now
 	if r.ApprovalID != "" {

@@ -145,9 +145,14 @@ func LastAnswer() model.Message {
 // OtherLanguage is how the message begins that InLanguage returns.
 const OtherLanguage = "Your answer was not shown to the customer"
 
-// InLanguage is what a model is told whose reply is in another language than it was told.
-func InLanguage(is, want string) string {
-	return OtherLanguage + ", because it is in " + is + ". Give the same answer in " + want + ", and say nothing about this."
+// InLanguage is what a model is told whose reply is in another language than it was told. The customer may
+// have asked for that one, unless the agent answers in one language only.
+func InLanguage(is, want string, only bool) string {
+	text := OtherLanguage + ", because it is in " + is + ". Give the same answer in " + want + ", and say nothing about this."
+	if !only {
+		text += " Only where the customer asks for " + is + ", give it in " + is + " again."
+	}
+	return text
 }
 
 // Verdict is what an answer means. One of its fields is set.

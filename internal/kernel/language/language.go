@@ -1,5 +1,5 @@
-// Package language says in which language a text is written, and in which one a customer wants to be
-// answered. It goes by the script, by frequent words and letters of common languages, and where these do
+// Package language says in which language a text is written, and tells models in which one to answer. It
+// goes by the script, by frequent words and letters of common languages, and where these do
 // not decide, by the letter triples of whatlanggo, where these are sure. The messages to agents call it.
 // It keeps about 200 KiB of tables, and no model.
 package language
@@ -206,7 +206,7 @@ func named(code string) (Language, bool) {
 //
 //nolint:gochecknoglobals // an immutable table
 var alone = map[*unicode.RangeTable]string{
-	unicode.Greek: "el", unicode.Hebrew: "h" + "e", unicode.Thai: "th", unicode.Hangul: "ko",
+	unicode.Greek: "el", unicode.Hebrew: "he", unicode.Thai: "th", unicode.Hangul: "ko",
 	unicode.Georgian: "ka", unicode.Armenian: "hy", unicode.Bengali: "bn", unicode.Tamil: "ta", unicode.Telugu: "te", unicode.Kannada: "kn", unicode.Malayalam: "ml",
 	unicode.Gujarati: "gu", unicode.Gurmukhi: "pa", unicode.Oriya: "or", unicode.Sinhala: "si", unicode.Khmer: "km", unicode.Lao: "lo", unicode.Myanmar: "my",
 	unicode.Ethiopic: "am",
@@ -299,6 +299,13 @@ func (t *table) near(scores map[string]float64, best float64) (codes []string) {
 		}
 	}
 	return codes
+}
+
+// apart divides a text into its words.
+func apart(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '\''
+	})
 }
 
 // wordsOf returns the words of a text in small letters.

@@ -89,8 +89,8 @@ func TestHanSignsAreNotChineseInAJapaneseSession(t *testing.T) {
 		require.Equal(t, c.of, l.Code, c.message)
 		require.Equal(t, c.of != "", ok, c.message)
 	}
-	require.Equal(t, "The conversation was in Japanese. Answer in Japanese.", language.Advice("了解", "", "ja"))
-	require.Equal(t, "The customer's last message seems to be in Chinese. Answer in the language that it is in.", language.Advice("了解", "", ""))
+	require.Equal(t, "The conversation was in Japanese. Answer in Japanese, unless the customer asks for another language.", language.Advice("了解", "ja"))
+	require.Equal(t, "The customer's last message seems to be in Chinese. Answer in the language that it is in.", language.Advice("了解", ""))
 	japanese, _ := language.Named("ja")
 	_, differs := language.Differs("配送先：東京都新宿区西新宿二丁目、到着予定：明日午前", japanese)
 	require.False(t, differs)
@@ -106,6 +106,6 @@ func BenchmarkOf(b *testing.B) {
 
 func BenchmarkAdvice(b *testing.B) {
 	for b.Loop() {
-		language.Advice("Where is my order, I have been waiting for a week and nobody has told me anything about it", "", "fr")
+		language.Advice("Where is my order, I have been waiting for a week and nobody has told me anything about it", "fr")
 	}
 }

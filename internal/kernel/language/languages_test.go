@@ -113,50 +113,6 @@ func TestLanguagesOfTheirMessages(t *testing.T) {
 	published(t, "other message, in a session of its language", later)
 }
 
-func TestWishForALanguage(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"Please answer in German.":                           "de",
-		"Can you reply in French from now on?":               "fr",
-		"In English please":                                  "en",
-		"Auf Deutsch bitte":                                  "de",
-		"Antworten Sie bitte auf Englisch.":                  "en",
-		"Réponds en anglais, s'il te plaît":                  "en",
-		"Por favor, responda en inglés":                      "en",
-		"Rispondi in tedesco":                                "de",
-		"Responda em português, por favor":                   "pt",
-		"Antwoord alstublieft in het Engels":                 "en",
-		"Svara på engelska":                                  "en",
-		"Odpowiedz po angielsku":                             "en",
-		"Odpovězte prosím anglicky":                          "en",
-		"Vastaa suomeksi":                                    "fi",
-		"Válaszolj magyarul":                                 "hu",
-		"Lütfen Türkçe cevap ver":                            "tr",
-		"Ответьте по-русски":                                 "ru",
-		"Відповідайте українською":                           "uk",
-		"Απάντησε στα ελληνικά":                              "el",
-		"日本語で答えてください":                                        "ja",
-		"请用中文回答":                                             "zh",
-		"한국어로 대답해 주세요":                                       "ko",
-		"Jawab dalam bahasa Inggris":                         "en",
-		"Hello. Where is ord_1? Please write in Spanish.":    "es",
-		"Možete li mi pomoći? Na hrvatskom, molim.":          "hr",
-		"Español por favor":                                  "es",
-		"Is the manual available in German?":                 "",
-		"I do not speak German.":                             "",
-		"May I talk to your German colleague?":               "",
-		"I bought a German car":                              "",
-		"Where is my order?":                                 "",
-		"Do you have somebody who speaks French?":            "",
-		"Ich habe einen englischen Garten":                   "",
-		"Send the danish to my office, please write it down": "",
-	} {
-		l, ok := language.Wish(text)
-		require.Equal(t, want, l.Code, text)
-		require.Equal(t, want != "", ok, text)
-	}
-}
-
 func TestReplyInAnotherLanguage(t *testing.T) {
 	t.Parallel()
 	for _, list := range [][]speaker{speakers(t), speakersOf(t, "heldout.txt", 3)} {
@@ -178,7 +134,7 @@ func TestReplyInAnotherLanguage(t *testing.T) {
 				missed++
 				t.Logf("the reply in English passes for %s", want.Name)
 			}
-			back, ok := language.Told("Procedures.\n\n" + language.Advice("ord_1", "", s.code) + "\n\nMaps.")
+			back, ok := language.Told("Procedures.\n\n" + language.Advice("ord_1", s.code) + "\n\nMaps.")
 			require.True(t, ok)
 			require.Equal(t, want, back)
 		}
@@ -199,27 +155,24 @@ func TestReplyInAnotherLanguage(t *testing.T) {
 
 func TestLanguageThatAModelIsTold(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ message, asked, session, want string }{
-		"of the message": {"Wo ist meine Bestellung?", "", "en", "The customer's last message is in German. Answer in German."},
-		"of the session": {"ord_1001", "", "fr", "The conversation was in French. Answer in French."},
-		"wished now":     {"Wo ist meine Bestellung? Please answer in Spanish.", "it", "en", "The customer has asked for answers in Spanish. Answer in Spanish."},
-		"wished before":  {"Wo ist meine Bestellung?", "it", "en", "The customer has asked for answers in Italian. Answer in Italian."},
-		"not known":      {"ord_1001", "", "", ""},
+	for name, c := range map[string]struct{ message, session, want string }{
+		"of the message": {"Wo ist meine Bestellung?", "en", "The customer's last message is in German. Answer in German, unless the customer asks for another language."},
+		"of the session": {"ord_1001", "fr", "The conversation was in French. Answer in French, unless the customer asks for another language."},
+		"not known":      {"ord_1001", "", ""},
 	} {
-		require.Equal(t, c.want, language.Advice(c.message, c.asked, c.session), name)
+		require.Equal(t, c.want, language.Advice(c.message, c.session), name)
 	}
 	_, ok := language.Told("Answer in German.") // the company's words are no advice of this kind
 	require.False(t, ok)
 }
 
 // session is what the service keeps of the languages of a session.
-type session struct{ spoken, wished string }
+type session struct{ spoken string }
 
 // told returns what a model is told of the language of a message, and keeps what the message says.
 func (s *session) told(message string) (advice string) {
-	advice = language.Advice(message, s.wished, s.spoken)
-	written, wished := language.Says(message, s.spoken)
-	s.spoken, s.wished = cmp.Or(written, s.spoken), cmp.Or(wished, s.wished)
+	advice = language.Advice(message, s.spoken)
+	s.spoken = cmp.Or(language.Says(message, s.spoken), s.spoken)
 	return advice
 }
 
@@ -307,23 +260,6 @@ func TestSwitchFromEachLanguageToEach(t *testing.T) {
 	published(t, "other message, in a session of each other language", all)
 }
 
-// A customer asks in English for each of the languages, and goes on in their own.
-func TestWishForEachLanguageStays(t *testing.T) {
-	t.Parallel()
-	var wishes count
-	for _, s := range speakers(t) {
-		wanted, _ := language.Named(s.code)
-		for _, ask := range []string{"Please answer in " + wanted.Name + ".", "Can you write in " + wanted.Name + " from now on?"} {
-			talk := session{}
-			l, ok := language.Likely(talk.told(ask))
-			wishes.add(t, s.code, ask, l, ok)
-			l, ok = language.Likely(talk.told("Wo ist meine Bestellung?"))
-			wishes.add(t, s.code, "the message after it", l, ok)
-		}
-	}
-	published(t, "wish for a language, and the German message after it", wishes)
-}
-
 // A message that may be in the language of its session is in that.
 func TestGuessKeepsToTheSession(t *testing.T) {
 	t.Parallel()
@@ -341,11 +277,11 @@ func TestGuessKeepsToTheSession(t *testing.T) {
 		require.Equal(t, c.want, l.Code, "%s in %s", c.message, c.session)
 	}
 	// What only seems so is told as that, and no reply is asked for again because of it.
-	advice := language.Advice("Hvor er min bestilling?", "", "")
+	advice := language.Advice("Hvor er min bestilling?", "")
 	require.Equal(t, "The customer's last message seems to be in Norwegian. Answer in the language that it is in.", advice)
 	_, told := language.Told(advice)
 	require.False(t, told)
-	_, told = language.Told(language.Advice("[[later bazaar__delete_account]]", "", ""))
+	_, told = language.Told(language.Advice("[[later bazaar__delete_account]]", ""))
 	require.False(t, told, "one word")
 	l, likely := language.Likely("Procedures.\n\n" + advice)
 	require.True(t, likely)

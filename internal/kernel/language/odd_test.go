@@ -60,7 +60,7 @@ func TestLanguageOfALongTextIsThatOfItsWords(t *testing.T) {
 
 // huge are parts of texts of the largest size, which patterns could take long to read.
 func huge() []string {
-	return []string{"where is ", "ÄÖÜ ", "\u0300", "<", "`", "{\"a", "@", "a:", "用中文", "ภาษาตอบ", "english answer "}
+	return []string{"where is ", "ÄÖÜ ", "\u0300", "<", "`", "{\"a", "@", "a:"}
 }
 
 const hugeBytes = 32 << 10
@@ -78,9 +78,8 @@ func TestHugeTextsAreJudgedAsShorterOnes(t *testing.T) {
 
 // judged is all that is found out about a text.
 func judged(text string, want language.Language) []any {
-	written, wished := language.Says(text, "fr")
 	is, surely := language.Differs(text, want)
-	return []any{language.Advice(text, "", "fr"), written, wished, is, surely}
+	return []any{language.Advice(text, "fr"), language.Says(text, "fr"), is, surely}
 }
 
 func BenchmarkHugeTexts(b *testing.B) {

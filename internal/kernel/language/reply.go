@@ -11,41 +11,36 @@ import (
 
 // Of one message, its language is the first of these that is known.
 const (
-	asksFor = "The customer has asked for answers in "
-	writes  = "The customer's last message is in "
-	goesOn  = "The conversation was in "
-	always  = "You answer every customer, whatever they write and ask for, in "
-	seems   = "The customer's last message seems to be in "
+	writes = "The customer's last message is in "
+	goesOn = "The conversation was in "
+	always = "You answer every customer, whatever they write and ask for, in "
+	seems  = "The customer's last message seems to be in "
 )
+
+// unless leaves a wish for another language to the model, which reads it by itself.
+const unless = ", unless the customer asks for another language"
 
 // byEye is what a model is told of a message whose language is not known.
 const byEye = "Answer in the language that the customer's last message is in."
 
 // Advice returns what a model is told of the language of its answer to a message; "" where it has no
-// words and nothing is known. It is the language that the customer has asked for, now or before, otherwise
-// that of the message, otherwise that of the session before it, otherwise the one that the message may be
-// in. A message in a language that is not supported is answered in that, as the model sees it. asked and
-// session are codes. Told and Likely read it.
-func Advice(message, asked, session string) string {
-	if l, ok := Wish(message); ok {
-		return advice(asksFor, l)
-	}
-	if l, ok := Named(asked); ok {
-		return advice(asksFor, l)
-	}
+// words and nothing is known. It is the language of the message, otherwise that of the session before it,
+// otherwise the one that the message may be in. A message in a language that is not supported is answered
+// in that, as the model sees it. session is a code. Told and Likely read it.
+func Advice(message, session string) string {
 	is, sure := Surely(message)
 	l, ok := Guess(message, session)
 	switch {
 	case sure && is == l:
-		return advice(writes, l)
+		return advice(writes, l, unless)
 	case l.Code == session && ok:
-		return advice(goesOn, l)
+		return advice(goesOn, l, unless)
 	case ok:
 		return seems + l.Name + ". Answer in the language that it is in."
 	}
 	text := spokenIn(message)
 	if l, ok := Named(session); ok && !isOther(text) {
-		return advice(goesOn, l)
+		return advice(goesOn, l, unless)
 	}
 	if scriptOf(text) != nil {
 		return byEye
@@ -54,23 +49,24 @@ func Advice(message, asked, session string) string {
 }
 
 // Always returns what a model is told that answers in one language only. Told reads it.
-func Always(l Language) string { return advice(always, l) }
+func Always(l Language) string { return advice(always, l, "") }
 
-// Says returns the codes of the language that a message is surely in, and of the one that it asks for; ""
-// for none. The session with the code keeps them.
-func Says(message, session string) (written, wished string) {
+// Says returns the code of the language that a message is surely in; "" for none. The session with the
+// code keeps it.
+func Says(message, session string) string {
 	is, _ := Surely(message)
 	if likely, _ := Guess(message, session); likely == is {
-		written = is.Code
+		return is.Code
 	}
-	asked, _ := Wish(message)
-	return written, asked.Code
+	return ""
 }
 
-func advice(why string, l Language) string { return why + l.Name + ". Answer in " + l.Name + "." }
+func advice(why string, l Language, but string) string {
+	return why + l.Name + ". Answer in " + l.Name + but + "."
+}
 
 var (
-	told  = regexp.MustCompile(`(?m)^(?:` + asksFor + `|` + writes + `|` + goesOn + `|` + always + `)\pL+\. Answer in (\pL+)\.$`)
+	told  = regexp.MustCompile(`(?m)^(?:` + writes + `|` + goesOn + `|` + always + `)\pL+\. Answer in (\pL+)(?:` + unless + `)?\.$`)
 	maybe = regexp.MustCompile(`(?m)^` + seems + `(\pL+)\.`)
 )
 

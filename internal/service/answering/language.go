@@ -16,7 +16,7 @@ func (w *work) inLanguage() string {
 		l, _ := language.Named(only)
 		return language.Always(l)
 	}
-	return language.Advice(w.Turn.Message, w.Turn.Wished, w.Turn.Language)
+	return language.Advice(w.Turn.Message, w.Turn.Language)
 }
 
 // apology returns what the service says where the agent has stopped without a reply.
@@ -74,7 +74,7 @@ func (w *work) again() []model.Message {
 	}
 	want, _ := language.Told(w.frame.Advice)
 	is, _ := language.Differs(w.Answers[len(w.Answers)-1].Response.Text, want)
-	return []model.Message{{Role: model.User, Text: agentloop.InLanguage(is.Name, want.Name)}}
+	return []model.Message{{Role: model.User, Text: agentloop.InLanguage(is.Name, want.Name, language.IsKnown(w.Agent.Definition.Language))}}
 }
 
 // kept returns what was said without an answer that was in another language, and what the model was told

@@ -17,7 +17,7 @@ func TestRepeatInAnotherLanguageCallsNothing(t *testing.T) {
 	d := agentdef.Default()
 	w := &work{Work: conversation.Work{Agent: conversation.Agent{Definition: &d}}}
 	w.Turn.Message = "Wo ist meine Bestellung?"
-	w.frame.Advice = language.Advice(w.Turn.Message, "", "")
+	w.frame.Advice = language.Advice(w.Turn.Message, "")
 	require.False(t, w.request().NoCalls, "the first answer")
 	w.Answers = []conversation.Answer{{Purpose: model.Reply, Response: model.Response{Calls: []model.ToolCall{{ID: "1"}}}}}
 	require.False(t, w.request().NoCalls, "after a call")
@@ -25,5 +25,5 @@ func TestRepeatInAnotherLanguageCallsNothing(t *testing.T) {
 	w.next.Added = w.again()
 	req := w.request()
 	require.True(t, req.NoCalls)
-	require.Equal(t, "Your answer was not shown to the customer, because it is in English. Give the same answer in German, and say nothing about this.", req.Messages[len(req.Messages)-1].Text)
+	require.Equal(t, "Your answer was not shown to the customer, because it is in English. Give the same answer in German, and say nothing about this. Only where the customer asks for English, give it in English again.", req.Messages[len(req.Messages)-1].Text)
 }

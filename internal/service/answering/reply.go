@@ -122,9 +122,9 @@ func (w *work) escalatedBy(why, summary, text string) *conversation.Reply {
 
 // ending returns what all ends have in common.
 func (w *work) ending(status conversation.Status, stop agentloop.Stop) conversation.Reply {
-	written, wished := language.Says(w.Turn.Message, w.Turn.Language)
+	written := language.Says(w.Turn.Message, w.Turn.Language)
 	return conversation.Reply{
-		Language: written, Wished: wished, State: conversation.Ended, Status: status, Stop: stop, Actions: w.in.Actions, ApprovalID: w.in.ApprovalID, Governance: w.governance(),
+		Language: written, State: conversation.Ended, Status: status, Stop: stop, Actions: w.in.Actions, ApprovalID: w.in.ApprovalID, Governance: w.governance(),
 		Tainted: w.tainted(), Sources: w.sources(), Progress: w.progress(),
 	}
 }
