@@ -22,6 +22,10 @@ var remembering = []string{
 	`{"purpose":"reply","contains":["Which tulips do I like"],"text":"I do not know."}`,
 	`{"purpose":"reply","contains":["I prefer violet tulips"],"text":"A fine flower."}`,
 
+	`{"purpose":"reply","contains":["I prefer quetzalcoatlus"],"text":"Noted."}`,
+	`{"purpose":"summary","contains":["quetzalcoatlus"],"text":"The customer prefers quetzalcoatlus."}`,
+	prefers(0), prefers(1), prefers(2), prefers(3), prefers(4), prefers(5),
+
 	`{"purpose":"reply","contains":["What did I say","daffodils"],"text":"Daffodils."}`,
 	`{"purpose":"reply","contains":["What did I say"],"text":"Nothing."}`,
 	`{"purpose":"reply","contains":["I say daffodils"],"text":"Noted."}`,
@@ -32,6 +36,11 @@ var remembering = []string{
 	`{"purpose":"reply","turn":0,"contains":["Keep the note"],` + toolCalls(toolCall("1", "shelf__get_thing", `{"id":"mango"}`)) + `}`,
 	`{"purpose":"reply","contains":["Where is it","known_in_all","under the walnut","untrusted"],"text":"Under the walnut."}`,
 	`{"purpose":"reply","contains":["Where is it"],` + toolCalls(toolCall("1", "tool:memory_read", `{"query":"walnut"}`)) + `}`,
+}
+
+// prefers is what the model finds out of a message of TestErasureLeavesNothingOfWhatWasRemembered.
+func prefers(number int) string {
+	return fmt.Sprintf(`{"purpose":"memory","contains":["I prefer quetzalcoatlus number %[1]d."],"json":{"facts":[{"text":"Prefers quetzalcoatlus number %[1]d.","profile":true,"supersedes":null}]}}`, number)
 }
 
 // rememberingPlans are those of the scripted planner.
@@ -100,45 +109,40 @@ func TestCustomerIsRememberedInAnotherSessionAndNobodyElseIs(t *testing.T) {
 	t.Parallel()
 	s := stack(t, split)
 	tenant := newTenant(s)
-	for by, more := range map[string]map[string]any{
-		"rules": {"memory": map[string]any{"customer": "auto"}, "models": map[string]any{"worker": map[string]any{"provider": "builtin", "model": "scripted"}, "summarizer": map[string]any{"provider": "builtin", "model": "rules"}}},
-		"model": {"memory": map[string]any{"customer": "auto"}},
-	} {
-		customer := "ada-" + by
-		path, key := agentOf(t, tenant, more)
-		told := saidOf(t, key.Do(http.MethodPost, path, from(customer, "I prefer violet tulips by a "+by+".", "s1")), http.StatusOK)
-		require.Equal(t, "A fine flower.", *told.Message)
-		var known []fact
-		rig.Until(t, arriveLimit, "the fact is written after the reply", func() bool {
-			known = factsOf(t, tenant, customer)
-			return len(known) > 0 && len(memoryIn(t, tenant.User, told, "").Memory.Written) > 0
-		})
-		i := slices.IndexFunc(known, func(f fact) bool { return strings.Contains(f.Text, "violet tulips") })
-		require.GreaterOrEqual(t, i, 0)
-		require.Equal(t, "auto", known[i].Source.Kind)
-		require.True(t, known[i].Profile)
-		require.False(t, known[i].Tainted)
-		require.NotContains(t, fmt.Sprint(known), "rosebud", "no secret is remembered")
+	const customer = "ada"
+	path, key := agentOf(t, tenant, map[string]any{"memory": map[string]any{"customer": "auto"}})
+	told := saidOf(t, key.Do(http.MethodPost, path, from(customer, "I prefer violet tulips by a model.", "s1")), http.StatusOK)
+	require.Equal(t, "A fine flower.", *told.Message)
+	var known []fact
+	rig.Until(t, arriveLimit, "the fact is written after the reply", func() bool {
+		known = factsOf(t, tenant, customer)
+		return len(known) > 0 && len(memoryIn(t, tenant.User, told, "").Memory.Written) > 0
+	})
+	i := slices.IndexFunc(known, func(f fact) bool { return strings.Contains(f.Text, "violet tulips") })
+	require.GreaterOrEqual(t, i, 0)
+	require.Equal(t, "auto", known[i].Source.Kind)
+	require.True(t, known[i].Profile)
+	require.False(t, known[i].Tainted)
+	require.NotContains(t, fmt.Sprint(known), "rosebud", "no secret is remembered")
 
-		other, key := agentOf(t, tenant, nil)
-		asked := saidOf(t, key.Do(http.MethodPost, other, from(customer, "Which tulips do I like?", "s2")), http.StatusOK)
-		require.Equal(t, "Violet tulips.", *asked.Message, by)
-		used := memoryIn(t, tenant.User, asked, "").Memory
-		u := slices.IndexFunc(used.Used, func(u struct {
-			FactID string `json:"fact_id"`
-			Why    string
-			Words  []string
-			Text   *string
-		},
-		) bool {
-			return u.FactID == known[i].ID
-		})
-		require.GreaterOrEqual(t, u, 0)
-		require.Equal(t, "profile", used.Used[u].Why)
-		require.Nil(t, used.Used[u].Text)
-		require.Contains(t, *memoryIn(t, tenant.User, asked, "?prompts=true").Memory.Used[u].Text, "violet tulips")
-		require.NotNil(t, factsOf(t, tenant, customer)[i].UsedAt)
-	}
+	other, key := agentOf(t, tenant, nil)
+	asked := saidOf(t, key.Do(http.MethodPost, other, from(customer, "Which tulips do I like?", "s2")), http.StatusOK)
+	require.Equal(t, "Violet tulips.", *asked.Message)
+	used := memoryIn(t, tenant.User, asked, "").Memory
+	u := slices.IndexFunc(used.Used, func(u struct {
+		FactID string `json:"fact_id"`
+		Why    string
+		Words  []string
+		Text   *string
+	},
+	) bool {
+		return u.FactID == known[i].ID
+	})
+	require.GreaterOrEqual(t, u, 0)
+	require.Equal(t, "profile", used.Used[u].Why)
+	require.Nil(t, used.Used[u].Text)
+	require.Contains(t, *memoryIn(t, tenant.User, asked, "?prompts=true").Memory.Used[u].Text, "violet tulips")
+	require.NotNil(t, factsOf(t, tenant, customer)[i].UsedAt)
 
 	deaf, talks := agentOf(t, tenant, map[string]any{"memory": map[string]any{"customer": "off"}})
 	auto, _ := agentOf(t, tenant, map[string]any{"memory": map[string]any{"customer": "auto"}})
@@ -152,9 +156,9 @@ func TestCustomerIsRememberedInAnotherSessionAndNobodyElseIs(t *testing.T) {
 		reads          bool
 	}{
 		"another customer":              {talks, auto, "bob", true},
-		"another tenant":                {strange, strangers, "ada-rules", true},
-		"an agent that is deaf":         {talks, deaf, "ada-rules", false},
-		"an anonymous key":              {tenant.Runtime.With(anonymous.Key, ""), auto, "ada-rules", false},
+		"another tenant":                {strange, strangers, "ada", true},
+		"an agent that is deaf":         {talks, deaf, "ada", false},
+		"an anonymous key":              {tenant.Runtime.With(anonymous.Key, ""), auto, "ada", false},
 		"a message that is of nobody":   {talks, auto, "", false},
 		"nobody, who prefers something": {tenant.Runtime.With(anonymous.Key, ""), auto, "nobody", false},
 	} {
@@ -262,7 +266,6 @@ func TestErasureLeavesNothingOfWhatWasRemembered(t *testing.T) {
 	tenant := newTenant(s)
 	path, key := agentOf(t, tenant, map[string]any{
 		"memory": map[string]any{"customer": "auto", "window_messages": 2},
-		"models": map[string]any{"worker": map[string]any{"provider": "builtin", "model": "rules"}},
 	})
 	const canary = "quetzalcoatlus"
 	for i := range 6 {

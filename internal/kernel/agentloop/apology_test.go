@@ -11,10 +11,9 @@ import (
 	"agentruntime/internal/kernel/language"
 )
 
-// The service speaks the languages that builtin:rules speaks.
 func TestApologyIsInTheLanguageOfTheCustomer(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../model/rules/phrases.txt")
+	raw, err := os.ReadFile("apologies.txt")
 	require.NoError(t, err)
 	stops := []agentloop.Stop{
 		agentloop.MaxTurns, agentloop.TokenBudget, agentloop.WallClock, agentloop.PendingApproval, agentloop.Escalated, agentloop.MapCompleted,

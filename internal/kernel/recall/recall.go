@@ -1,15 +1,16 @@
-// Package recall chooses what a model reads of all that is remembered of a customer, and finds what a
-// customer says about themselves. internal/tenant/facts and internal/service/answering call it. It is
-// pure.
+// Package recall chooses what a model reads of all that is remembered of a customer.
+// internal/tenant/facts and internal/service/answering call it. It is pure.
 package recall
 
 import (
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/kernel/wordrank"
 )
 
@@ -33,6 +34,21 @@ type Fact struct {
 	Tainted bool      `json:"tainted,omitempty"`
 	At      time.Time `json:"at"`
 }
+
+// Learned is something to remember of a message.
+type Learned struct {
+	Text    string
+	Profile bool
+	// Supersedes is the fact whose place it takes; nil for none.
+	Supersedes *uuid.UUID
+}
+
+// secret is never remembered by itself.
+var secret = regexp.MustCompile(`(?i)\b(password|passwort|mot de passe|contraseña|pin|cvv|cvc|iban|passcode|secret|token|(?:card|account|security|social security) (?:number|code))s?\b`)
+
+// IsSecret reports whether a text is about a password, a code or the like, or has what looks like a
+// secret in it.
+func IsSecret(text string) bool { return secret.MatchString(text) || redact.Text(text) != text }
 
 // Why says why a fact is in the context of a message.
 type Why string

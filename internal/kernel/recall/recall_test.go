@@ -117,121 +117,12 @@ func TestProfileIsBoundedAndNeverUntrusted(t *testing.T) {
 	require.Len(t, recall.Search(all, "dog or cat", 1), 1)
 }
 
-func TestRulesFindWhatCustomersSayAboutThemselves(t *testing.T) {
+func TestSecretsAreKnownByTheirWordsAndForms(t *testing.T) {
 	t.Parallel()
-	for message, want := range map[string][]string{
-		"Hello! My name is Ada. Where is order ord_1001?": {"My name is Ada."},
-		"Call me Al, please.":                             {"Call me Al, please."},
-		"I prefer deliveries after 6 pm":                  {"I prefer deliveries after 6 pm"},
-		"I live in Rome. I love pasta!":                   {"I live in Rome.", "I love pasta!"},
-		"My delivery address is Rua Augusta 12.":          {"My delivery address is Rua Augusta 12."},
-		"Ich heiße Jürgen und wohne am Hafen.":            {"Ich heiße Jürgen und wohne am Hafen."},
-		"Je m'appelle Zoé.":                               {"Je m'appelle Zoé."},
-		"Me llamo Ana. Prefiero el café.":                 {"Me llamo Ana.", "Prefiero el café."},
-		"Please remember that our lift is broken.":        {"Please remember that our lift is broken."},
-		"Hi, call me Anna van der Berg please":            {"Hi, call me Anna van der Berg please"},
-		"By the way, I work as a nurse.":                  {"By the way, I work as a nurse."},
-		"I work for Siemens. I speak Dutch.":              {"I work for Siemens.", "I speak Dutch."},
-		"Please write to me in German.":                   {"Please write to me in German."},
-		"I prefer to be called in the morning.":           {"I prefer to be called in the morning."},
-		"I'd like to be contacted by email.":              {"I'd like to be contacted by email."},
-		"I have two dogs. I'm vegetarian.":                {"I have two dogs.", "I'm vegetarian."},
-		"I have a cat called Tom.":                        {"I have a cat called Tom."},
-		"I don't eat meat. I never drink coffee":          {"I don't eat meat.", "I never drink coffee"},
-		"My favourite colour is green.":                   {"My favourite colour is green."},
-		"My email is ada@example.com":                     {"My email is ada@example.com"},
-		"Ich wohne in Köln. Ich arbeite bei Bosch.":       {"Ich wohne in Köln.", "Ich arbeite bei Bosch."},
-		"Meine Lieferadresse ist Hafenstraße 3":           {"Meine Lieferadresse ist Hafenstraße 3"},
-		"Ich habe zwei Katzen. Ich mag Tee.":              {"Ich habe zwei Katzen.", "Ich mag Tee."},
-		"Nennen Sie mich Frau Ada.":                       {"Nennen Sie mich Frau Ada."},
-		"J'habite à Lyon. J'ai deux chats.":               {"J'habite à Lyon.", "J'ai deux chats."},
-		"Je préfère le thé. Je parle français.":           {"Je préfère le thé.", "Je parle français."},
-		"Vivo en Sevilla. Tengo un perro.":                {"Vivo en Sevilla.", "Tengo un perro."},
-		"Trabajo como cocinero. Hablo español.":           {"Trabajo como cocinero.", "Hablo español."},
-		"What is my name?":                                nil,
-		"Do you know that I live in Rome?":                nil,
-		"Where is my parcel? It is late.":                 nil,
-		"My order is late.":                               nil,
-		"My password is rosebud.":                         nil,
-		"Remember that my PIN is 1234.":                   nil,
-		"I have a problem with the invoice.":              nil,
-		"My card number is 4111 1111 1111 1111.":          nil,
-		"Remember: token sk-live-0123456789abcdefABCDEF.": nil,
-		"I like " + strings.Repeat("x", 400):              nil,
-		"Refund 10 euros to order ord_1001":               nil,
-	} {
-		var got []string
-		for _, l := range recall.Said(message, nil) {
-			got = append(got, l.Text)
-		}
-		require.Equal(t, want, got, message)
+	for _, text := range []string{"My password is rosebud.", "The PIN is 1234.", "My card number is 4111 1111 1111 1111.", "Uses sk-live-0123456789abcdefABCDEF."} {
+		require.True(t, recall.IsSecret(text), text)
 	}
-	require.Len(t, recall.Said(strings.Repeat("I like tea. I love dogs. ", 5), nil), 5)
-}
-
-// What looks like a statement about the customer, and is a request, a complaint, an opinion of the moment,
-// about others, or of a kind that is not remembered unasked.
-func TestRulesTakeNothingElse(t *testing.T) {
-	t.Parallel()
-	for kind, list := range map[string][]string{
-		"requests": {
-			"Please call me tomorrow.", "Call me back.", "Call me ASAP!", "Call me Monday.", "Call me a taxi.", "call me when it is ready", "Please call me at 5.",
-			"I would like to speak to a manager.", "I want to be refunded.", "I like to cancel this.", "I'd rather have my money.", "Please answer in writing.",
-			"Nennen Sie mich morgen.", "Appelez-moi demain.", "Llámame mañana.", "I prefer the red one.", "I prefer to wait.", "Please never do that again.",
-			"From now on I buy elsewhere.",
-		},
-		"complaints": {
-			"I hate your service.", "I hate waiting.", "I don't like how this works.", "I do not like it!", "I love it when nobody answers.", "My delivery is late.",
-			"My phone is broken.", "My address is wrong on the label.", "My address is still wrong.", "My name is wrong.", "My name is misspelled.", "I have two broken cars.", "I am very angry.",
-			"My shoe size is wrong.", "My email is full.", "I never eat there again.", "Never had such trouble.", "Always the same with you.", "I have a complaint.",
-			"Ich mag euren Laden nicht.", "Ich mag das nicht.", "Ich bin wütend.", "Mein Paket ist kaputt.", "Je n'aime pas votre service.", "J'aime bien attendre.", "No me gusta su servicio.",
-		},
-		"others": {
-			"He said: my name is Bob.", "\"I live in Rome\", said my neighbour.", "My husband is from Rome.", "The shop where I live in Rome is closed.", "If I live in Rome, is it free?",
-			"They call me names.", "I remember that day.", "I know that I live in Rome.", "I work for free.", "I live in hope.", "I am a customer.", "I own it.", "I have a meeting.", "I have two weeks.",
-			"I have a car payment to make.", "I speak for all of us.", "Ich wohne hier.", "Vivo en paz.", "J'habite en haut.",
-		},
-		"of a kind that is not remembered unasked": {
-			"I don't eat gluten because I am coeliac.", "I like my wheelchair.", "I prefer halal meat.", "I love my church.", "I like the union.", "I work as a trade union secretary.",
-			"I prefer calls after my dialysis.", "I have a son with autism.", "I prefer to be called after my therapy.", "I want to be called before my surgery.", "I like gay bars.",
-			"Ich mag katholische Feste.", "Ich bin schwanger.", "Ich arbeite als Gewerkschaftssekretär.", "Je préfère la viande pour diabétiques.", "J'aime aller chez mon médecin, je suis malade.",
-			"Prefiero comida para diabéticos.", "Me gusta la comida de los musulmanes.", "I am from Ghana.", "I am pregnant.", "I vote for the greens.",
-		},
-	} {
-		for _, message := range list {
-			require.Empty(t, recall.Said(message, nil), "%s: %s", kind, message)
-		}
-	}
-}
-
-// What customers ask to have remembered is remembered, of whatever kind it is.
-func TestRulesTakeWhatTheyAreAskedToRemember(t *testing.T) {
-	t.Parallel()
-	for _, message := range []string{
-		"Remember that I am allergic to nuts.", "Please remember: I use a wheelchair.", "Merke dir, dass ich schwanger bin.", "Souviens-toi que je suis diabétique.", "Recuerda que soy celíaca.",
-		"Please always ring twice.", "Bitte immer beim Nachbarn abgeben.", "From now on, please deliver to my office.", "A partir de ahora, por favor, en español.",
-	} {
-		require.Len(t, recall.Said(message, nil), 1, message)
-	}
-}
-
-func TestNewerStatementSupersedesOneAboutTheSame(t *testing.T) {
-	t.Parallel()
-	fact := func(text string) recall.Fact { return recall.Fact{ID: uuid.New(), Text: text} }
-	rome, name, shoe := fact("I live in Rome."), fact("My name is Ada."), fact("My shoe size is 39.")
-	known := []recall.Fact{fact("I prefer tea."), shoe, name, rome}
-	for message, want := range map[string]*uuid.UUID{
-		"I moved to Paris last week.": &rome.ID,
-		"Call me Countess.":           &name.ID,
-		"My shoe size is 40.":         &shoe.ID,
-		"My shoe size is 39":          nil, // the same
-		"My hat size is 40.":          nil,
-		"I prefer coffee.":            nil, // both may be true
-	} {
-		got := recall.Said(message, known)
-		require.Len(t, got, 1, message)
-		require.Equal(t, want, got[0].Supersedes, message)
-	}
+	require.False(t, recall.IsSecret("Prefers deliveries after 6 pm."))
 }
 
 // What a message costs that reads all that a quota lets be remembered: 500 facts of 512 bytes.

@@ -191,9 +191,9 @@ func (a *Answerer) memoryRead(ctx context.Context, w *work, raw json.RawMessage)
 	return answered(map[string]any{"facts": shown, "known_in_all": len(known)})
 }
 
-// retain finds out what the message says of its customer, and remembers it, after the reply was given:
-// by the model that summarises, or by rules. What fails is logged only: the message is answered. The
-// error is that of a context that ended, so that another worker does it.
+// retain asks the model that summarises what the message says of its customer, and remembers it, after the
+// reply was given. What fails is logged only: the message is answered. The error is that of a context that
+// ended, so that another worker does it.
 func (a *Answerer) retain(ctx context.Context, w *work, reply conversation.Reply) error {
 	if !w.retains() || w.in.Part != 0 || reply.Text == nil || reply.Status == conversation.StatusFailed {
 		return nil
@@ -208,11 +208,18 @@ func (a *Answerer) retain(ctx context.Context, w *work, reply conversation.Reply
 	return nil
 }
 
-// retains reports whether it is to be found out what the message says, and was not yet. The words of a
-// goal are those of the caller, and an agent that works by a Map reads no memory.
+// retains reports whether it is to be found out what the message says, and was not yet. Without a language
+// model nothing is. The words of a goal are those of the caller, and an agent that works by a Map reads no
+// memory.
 func (w *work) retains() bool {
 	d := w.Agent.Definition
-	return w.remembers() && w.Turn.Kind != flow.KindGoal && !w.Turn.Memory.Learned && d.Memory.Customer == agentdef.MemoryAuto && d.ExecutionMode != agentdef.WorkflowOnly
+	return w.remembers() && w.Turn.Kind != flow.KindGoal && !w.Turn.Memory.Learned && d.Memory.Customer == agentdef.MemoryAuto && d.ExecutionMode != agentdef.WorkflowOnly &&
+		agentloop.IsLanguageModel(w.summarizer())
+}
+
+// summarizer is the model that finds out what to remember.
+func (w *work) summarizer() *agentdef.Model {
+	return or(w.Agent.Definition.Models.Summarizer, w.Agent.Definition.Models.Worker)
 }
 
 // retainLate is retain for a message whose worker died after the reply.
@@ -254,19 +261,12 @@ func (a *Answerer) retainOf(ctx context.Context, w *work, reply string) error {
 	if err != nil {
 		return err
 	}
-	known := facts.Plain(all)
-	var learned []recall.Learned
-	models := w.Agent.Definition.Models
-	if choice := or(models.Summarizer, models.Worker); agentloop.IsLanguageModel(choice) {
-		shown := mayChange(known, t.Message)
-		answer, err := a.askAside(ctx, w, choice, agentloop.LearnRequest(t.Message, reply, shown), a.d.Now().Add(learnAtMost))
-		if err != nil {
-			return err
-		}
-		learned = agentloop.Learned(answer, shown)
-	} else {
-		learned = recall.Said(t.Message, known)
+	shown := mayChange(facts.Plain(all), t.Message)
+	answer, err := a.askAside(ctx, w, w.summarizer(), agentloop.LearnRequest(t.Message, reply, shown), a.d.Now().Add(learnAtMost))
+	if err != nil {
+		return err
 	}
+	learned := agentloop.Learned(answer, shown)
 	for i, l := range learned {
 		if _, err := a.write(ctx, w, placeOfAuto+strconv.Itoa(i), facts.Auto, l); err != nil && !fault.HasCode(err, fault.CodeValidation) {
 			return err

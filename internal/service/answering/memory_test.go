@@ -128,20 +128,23 @@ func TestFactIsWrittenWhereWhatItSupersedesIsGone(t *testing.T) {
 
 func TestOnlyWordsOfCustomersAreRetained(t *testing.T) {
 	t.Parallel()
+	own := agentdef.Model{Provider: "own", Model: "worker"}
 	for _, c := range []struct {
 		mode     agentdef.Mode
 		kind     flow.Kind
 		memory   agentdef.CustomerMemory
+		worker   agentdef.Model
 		retained bool
 	}{
-		{agentdef.Conversational, flow.KindMessage, agentdef.MemoryAuto, true},
-		{agentdef.Goal, flow.KindMessage, agentdef.MemoryAuto, true},
-		{agentdef.Goal, flow.KindGoal, agentdef.MemoryAuto, false},
-		{agentdef.WorkflowOnly, flow.KindMessage, agentdef.MemoryAuto, false},
-		{agentdef.Conversational, flow.KindMessage, agentdef.MemoryTools, false},
+		{agentdef.Conversational, flow.KindMessage, agentdef.MemoryAuto, own, true},
+		{agentdef.Goal, flow.KindMessage, agentdef.MemoryAuto, own, true},
+		{agentdef.Goal, flow.KindGoal, agentdef.MemoryAuto, own, false},
+		{agentdef.WorkflowOnly, flow.KindMessage, agentdef.MemoryAuto, own, false},
+		{agentdef.Conversational, flow.KindMessage, agentdef.MemoryTools, own, false},
+		{agentdef.Conversational, flow.KindMessage, agentdef.MemoryAuto, agentdef.Model{Provider: agentdef.BuiltIn, Model: agentdef.Rules}, false},
 	} {
 		d := agentdef.Default()
-		d.ExecutionMode, d.Memory.Customer = c.mode, c.memory
+		d.ExecutionMode, d.Memory.Customer, d.Models.Worker = c.mode, c.memory, &c.worker
 		w := &work{Work: conversation.Work{Agent: conversation.Agent{Definition: &d}}}
 		w.Turn.Kind, w.Turn.Customer, w.Turn.Remembers = c.kind, new(uuid.UUID), true
 		require.Equal(t, c.retained, w.retains(), "%+v", c)

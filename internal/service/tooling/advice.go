@@ -21,10 +21,10 @@ import (
 
 // The rules of an Adviser's warnings.
 const (
-	ruleUnknownTool = "unknown_tool"
-	ruleKeepsLittle = "keeps_little"
-	ruleManyTools   = "many_tools"
-	ruleNoGuard     = "no_guard"
+	ruleUnknownTool  = "unknown_tool"
+	ruleKeepsNothing = "keeps_nothing"
+	ruleManyTools    = "many_tools"
+	ruleNoGuard      = "no_guard"
 )
 
 // nearMost is how many entries of allow that have no verb are compared with the catalog: each costs up to
@@ -68,8 +68,8 @@ func (a *Adviser) Warnings(ctx context.Context, tenant uuid.UUID, d *agentdef.De
 	warnings := []fault.Detail{}
 	if choice := cmp.Or(d.Models.Summarizer, d.Models.Worker); d.Memory.Customer == agentdef.MemoryAuto && !agentloop.IsLanguageModel(choice) {
 		warnings = append(warnings, fault.Detail{
-			Path: "/memory/customer", Rule: ruleKeepsLittle,
-			Message: "keeps next to nothing with builtin:rules, which is no language model: only sentences such as \"My name is Ann\". Give the agent a summarizer that is a language model",
+			Path: "/memory/customer", Rule: ruleKeepsNothing,
+			Message: "keeps nothing with builtin:rules, which is no language model. Give the agent a summarizer that is a language model",
 		})
 	}
 	offer := Offer{Tenant: tenant, Tools: d.Tools, SOPs: d.SOPs}

@@ -73,7 +73,7 @@ func TestAdviceNamesWhatAllowMayMean(t *testing.T) {
 func TestAdviceTellsOfAMemoryWithoutALanguageModel(t *testing.T) {
 	t.Parallel()
 	for named, want := range map[string][]string{
-		"builtin:rules":    {"/memory/customer keeps_little"},
+		"builtin:rules":    {"/memory/customer keeps_nothing"},
 		"builtin:scripted": nil,
 		"openai:gpt":       nil,
 	} {
