@@ -331,7 +331,7 @@ func (c *client) makeAgents(ctx context.Context, t *tenant) error {
 		{&t.GoalAgentID, map[string]any{
 			"name":          "Shop errands",
 			"executionMode": "goal",
-			"instructions":  "You do errands for the people of a shop. Read what you write to before you write.",
+			"instructions":  "You do errands for the people of a shop.",
 			"tools":         tools,
 		}},
 		{&t.WorkflowAgentID, map[string]any{

@@ -17,7 +17,7 @@ func (b *benchmark) groups() []group {
 		return side{what, clients, say(&b.writer, path, text, headers, words...)}
 	}
 	pursue := func(clients int) side {
-		return agent("goal of one step", clients, &b.goal, `{"goal":"Look up the order ord_1001","limits":{"goal_steps":2}}`, nil, `"criteria_met"`)
+		return agent("goal of one step", clients, &b.goal, `{"goal":"Get the order ord_1001","limits":{"goal_steps":2}}`, nil, `"criteria_met"`)
 	}
 	stream := map[string]string{"Accept": "text/event-stream"}
 	beside := func(n int) side { return side{fmt.Sprintf("Map beside %d of another tenant", n), 1, b.mapOfFive} }
