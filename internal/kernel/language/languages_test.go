@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,6 +177,17 @@ func (s *session) told(message string) (advice string) {
 	return advice
 }
 
+var seems = regexp.MustCompile(`seems to be in (\pL+)\.`)
+
+// likely returns the language in which a model was told to answer, otherwise the one that the message seems
+// to be in.
+func likely(advice string) (l language.Language, ok bool) {
+	if found := seems.FindStringSubmatch(advice); found != nil {
+		return language.Told("The conversation was in " + found[1] + ". Answer in " + found[1] + ".")
+	}
+	return language.Told(advice)
+}
+
 // again reports whether a model that was told the advice is asked again because of its reply.
 func again(advice, reply string) bool {
 	want, told := language.Told(advice)
@@ -200,7 +212,7 @@ func TestConversationsInFiftyLanguages(t *testing.T) {
 			var talk session
 			for at, message := range []string{text, "ord_1001", other.messages[i%3], "ok", other.messages[(i+1)%3]} {
 				advice := talk.told(message)
-				l, ok := language.Likely(advice)
+				l, ok := likely(advice)
 				all.add(t, s.code, message, l, ok)
 				right.of++
 				if again(advice, []string{s.reply, other.reply}[at%2]) {
@@ -234,9 +246,9 @@ func TestSwitchOfLanguageInMidConversation(t *testing.T) {
 		require.NotEqual(t, from.code, to.code)
 		talk := session{}
 		talk.told(from.messages[0])
-		l, ok := language.Likely(talk.told(to.messages[2]))
+		l, ok := likely(talk.told(to.messages[2]))
 		switches.add(t, to.code, to.messages[2], l, ok)
-		l, ok = language.Likely(talk.told("ord_1001"))
+		l, ok = likely(talk.told("ord_1001"))
 		switches.add(t, to.code, "ord_1001", l, ok)
 	}
 	published(t, "message after a switch, and the id after it: 20 switches", switches)
@@ -283,7 +295,7 @@ func TestGuessKeepsToTheSession(t *testing.T) {
 	require.False(t, told)
 	_, told = language.Told(language.Advice("[[later bazaar__delete_account]]", ""))
 	require.False(t, told, "one word")
-	l, likely := language.Likely("Procedures.\n\n" + advice)
-	require.True(t, likely)
+	l, ok := likely("Procedures.\n\n" + advice)
+	require.True(t, ok)
 	require.Equal(t, "no", l.Code)
 }

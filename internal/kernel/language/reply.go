@@ -26,7 +26,7 @@ const byEye = "Answer in the language that the customer's last message is in."
 // Advice returns what a model is told of the language of its answer to a message; "" where it has no
 // words and nothing is known. It is the language of the message, otherwise that of the session before it,
 // otherwise the one that the message may be in. A message in a language that is not supported is answered
-// in that, as the model sees it. session is a code. Told and Likely read it.
+// in that, as the model sees it. session is a code. Told reads it.
 func Advice(message, session string) string {
 	is, sure := Surely(message)
 	l, ok := Guess(message, session)
@@ -65,25 +65,11 @@ func advice(why string, l Language, but string) string {
 	return why + l.Name + ". Answer in " + l.Name + but + "."
 }
 
-var (
-	told  = regexp.MustCompile(`(?m)^(?:` + writes + `|` + goesOn + `|` + always + `)\pL+\. Answer in (\pL+)(?:` + unless + `)?\.$`)
-	maybe = regexp.MustCompile(`(?m)^` + seems + `(\pL+)\.`)
-)
+var told = regexp.MustCompile(`(?m)^(?:` + writes + `|` + goesOn + `|` + always + `)\pL+\. Answer in (\pL+)(?:` + unless + `)?\.$`)
 
 // Told returns the language in which a model was told to answer; ok is false for none.
-func Told(advice string) (l Language, ok bool) { return lastOf(told, advice) }
-
-// Likely returns the language in which a model was told to answer, otherwise the one that the message
-// seems to be in; ok is false for none.
-func Likely(advice string) (l Language, ok bool) {
-	if l, ok = Told(advice); ok {
-		return l, true
-	}
-	return lastOf(maybe, advice)
-}
-
-func lastOf(pattern *regexp.Regexp, advice string) (l Language, ok bool) {
-	all := pattern.FindAllStringSubmatch(advice, -1)
+func Told(advice string) (l Language, ok bool) {
+	all := told.FindAllStringSubmatch(advice, -1)
 	if len(all) == 0 {
 		return l, false
 	}
