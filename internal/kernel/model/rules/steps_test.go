@@ -11,15 +11,14 @@ import (
 	"agentruntime/internal/kernel/model"
 	"agentruntime/internal/kernel/model/rules"
 	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/stepmachine"
 )
 
 // does returns the output of a model step that builtin:rules does, as the service takes it.
-func does(t *testing.T, do mapdef.Action, question string, input any) json.RawMessage {
+func does(t *testing.T, do mapdef.Action, input any) json.RawMessage {
 	t.Helper()
 	raw, err := json.Marshal(input)
 	require.NoError(t, err)
-	req, err := modelstep.Open(modelstep.Ask{Do: do, Text: stepmachine.Asked{Text: question}, Input: raw})
+	req, err := modelstep.Open(modelstep.Ask{Do: do, Input: raw})
 	require.NoError(t, err)
 	got, err := rules.Model{}.Generate(t.Context(), req, model.Stream{})
 	require.NoError(t, err)
@@ -63,7 +62,7 @@ func TestRulesExtractBySchema(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := does(t, &mapdef.DoExtract{Schema: json.RawMessage(c.schema)}, "", map[string]any{"input": c.input})
+			got := does(t, &mapdef.DoExtract{Schema: json.RawMessage(c.schema)}, map[string]any{"input": c.input})
 			require.JSONEq(t, c.want, string(got))
 			require.NotContains(t, strings.ReplaceAll(string(got), "9007199254740993", ""), "e+15")
 		})
@@ -79,7 +78,7 @@ func TestRulesClassifyByWords(t *testing.T) {
 		"Blue is a colour.":                          "other",
 		"":                                           "other",
 	} {
-		got := does(t, &mapdef.DoClassify{Labels: labels}, "", map[string]any{"input": input})
+		got := does(t, &mapdef.DoClassify{Labels: labels}, map[string]any{"input": input})
 		require.JSONEq(t, `{"label":"`+want+`"}`, string(got), input)
 	}
 	// Without a label for the rest, nothing is guessed.
@@ -95,12 +94,12 @@ func TestRulesClassifyByWords(t *testing.T) {
 func TestRulesSummarizeByTheFirstSentences(t *testing.T) {
 	t.Parallel()
 	const text = "The order ord_1001 is late. It was promised for Monday. Nobody has answered my mail about the order. Greetings."
-	short := does(t, &mapdef.DoSummarize{MaxWords: 12}, "", map[string]any{"input": text})
+	short := does(t, &mapdef.DoSummarize{MaxWords: 12}, map[string]any{"input": text})
 	require.JSONEq(t, `{"summary":"The order ord_1001 is late. It was promised for Monday."}`, string(short))
-	free := does(t, &mapdef.DoSummarize{}, "", map[string]any{"input": text})
+	free := does(t, &mapdef.DoSummarize{}, map[string]any{"input": text})
 	require.NotContains(t, string(free), "Greetings")
-	require.JSONEq(t, `{"summary":"Id ord_1, status paid, amount 12."}`, string(does(t, &mapdef.DoSummarize{}, "", map[string]any{"input": map[string]any{"amount": 12, "id": "ord_1", "status": "paid"}})))
-	require.JSONEq(t, `{"summary":"2 items: id a, status paid; id b"}`, string(does(t, &mapdef.DoSummarize{}, "", map[string]any{"input": []any{map[string]any{"status": "paid", "id": "a"}, map[string]any{"id": "b"}}})))
-	require.JSONEq(t, `{"summary":"one two three"}`, string(does(t, &mapdef.DoSummarize{MaxWords: 3}, "", map[string]any{"input": "one two three four five"})))
-	require.JSONEq(t, `{"summary":"There is nothing"}`, string(does(t, &mapdef.DoSummarize{MaxWords: 3}, "", map[string]any{"input": ""})))
+	require.JSONEq(t, `{"summary":"Id ord_1, status paid, amount 12."}`, string(does(t, &mapdef.DoSummarize{}, map[string]any{"input": map[string]any{"amount": 12, "id": "ord_1", "status": "paid"}})))
+	require.JSONEq(t, `{"summary":"2 items: id a, status paid; id b"}`, string(does(t, &mapdef.DoSummarize{}, map[string]any{"input": []any{map[string]any{"status": "paid", "id": "a"}, map[string]any{"id": "b"}}})))
+	require.JSONEq(t, `{"summary":"one two three"}`, string(does(t, &mapdef.DoSummarize{MaxWords: 3}, map[string]any{"input": "one two three four five"})))
+	require.JSONEq(t, `{"summary":"There is nothing"}`, string(does(t, &mapdef.DoSummarize{MaxWords: 3}, map[string]any{"input": ""})))
 }

@@ -198,7 +198,7 @@ func work(e *effort, req model.Request) (string, []model.ToolCall) {
 			leaves = append(leaves, leaf{path: []string{"answer"}, value: answer})
 		}
 	}
-	answer := ""
+	var answer string
 	if called {
 		answer = tell(req.Tools, req.Messages)
 	} else {
