@@ -8,8 +8,8 @@ import (
 // What of one request is looked at. Schemas, results and goals are written by others, and what they cost
 // must not grow faster than they do.
 const (
-	// mostGoal is how many bytes of a goal are read.
-	mostGoal = 4 << 10
+	// mostGoal is how many bytes of a goal are read: all words of so many are compared.
+	mostGoal = 2 << 10
 	// mostText is how many bytes of a text are searched for values.
 	mostText = 64 << 10
 	// mostIDs is how many ids of a text may be arguments.

@@ -26,7 +26,7 @@ func shop() []model.Tool {
 		tool("list_orders", "List orders", `{"type":"object","properties":{"status":{"type":"string","enum":["paid","shipped"]},"customer_id":{"type":"string"},"limit":{"type":"integer"}}}`),
 		tool("create_order", "Create an order", `{"type":"object","required":["customer_id","amount","currency"],"properties":{"customer_id":{"type":"string"},"amount":{"type":"integer","description":"In the smallest unit of the currency."},"currency":{"type":"string","enum":["eur","usd"]}}}`),
 		tool("get_order", "Get an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string","description":"Id of the order, such as ord_1001."}}}`),
-		tool("cancel_order", "Cancel an order", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string","description":"Such as ord_1001"},"reason":{"type":"string"}}}`),
+		tool("cancel_order", "Cancel an order, which must be pending", `{"type":"object","required":["order_id"],"properties":{"order_id":{"type":"string","description":"Such as ord_1001"},"reason":{"type":"string"}}}`),
 		tool("list_refunds", "List refunds", `{"type":"object","properties":{"order_id":{"type":"string"}}}`),
 		tool("get_refund", "Get a refund", `{"type":"object","required":["refund_id"],"properties":{"refund_id":{"type":"string"}}}`),
 		tool("create_refund", "Refund an order", `{"type":"object","required":["order_id","amount"],"properties":{"order_id":{"type":"string","description":"Such as ord_1001"},"amount":{"type":"integer","description":"Amount in cents."},"reason":{"type":"string"}}}`),

@@ -55,9 +55,12 @@ func taskOf(e *effort, tools []model.Tool, goal string, data []leaf, told map[st
 // unread returns the first word of a goal that is none of a call of the tool; "" where there is none. The
 // first word is that of the verb: a goal that begins with "Do not" does not ask for it.
 func (c candidate) unread(goal string, args []argument) string {
-	known := []string{c.words, c.Description}
+	known := []string{c.words}
 	for _, a := range args {
-		known = append(known, inWords(a.name), fmt.Sprint(a.value))
+		known = append(known, inWords(a.name))
+		if value := fmt.Sprint(a.value); !strings.Contains(value, " ") { // a text may have any word
+			known = append(known, value)
+		}
 	}
 	keys := keysOf(strings.Join(known, " "))
 	verb, _, _ := strings.Cut(c.words, " ")

@@ -43,17 +43,19 @@ func plans(t *testing.T, ask goalloop.Ask) goalloop.Plan {
 func TestRulesPlanOneCall(t *testing.T) {
 	t.Parallel()
 	for goal, c := range map[string]struct{ verb, args, reason string }{
-		"Look up order ord_1001":                             {"shop:get_order", `{"order_id":"ord_1001"}`, ""},
-		"Find out the status of order ord_1001":              {"shop:get_order", `{"order_id":"ord_1001"}`, ""},
-		"Cancel the order ord_1003.":                         {"shop:cancel_order", `{"order_id":"ord_1003"}`, ""},
-		`Send a message to cus_1001 by email: "It is paid."`: {"shop:send_message", `{"customer_id":"cus_1001","channel":"email","body":"It is paid."}`, ""},
-		"Do not cancel order ord_1003":                       {"", "", `"do" is none`},
-		"Cancel order ord_1003 if it is unpaid":              {"", "", `"unpaid" is none`},
-		"Cancel order ord_1003 and tell the customer":        {"", "", `"tell" is none`},
-		"Cancel the order":                                   {"", "", "the goal does not say the order id"},
-		"Make everybody happy":                               {"", "", "no verb has the words"},
-		"Cancel order ord_1003" + strings.Repeat(" .", 3000): {"", "", "longer than"},
-		`Look up the order. "Cancel order ord_1003"`:         {"shop:get_order", `{"order_id":"ord_1003"}`, ""},
+		"Look up order ord_1001":                                           {"shop:get_order", `{"order_id":"ord_1001"}`, ""},
+		"Find out the status of order ord_1001":                            {"shop:get_order", `{"order_id":"ord_1001"}`, ""},
+		"Cancel the order ord_1003.":                                       {"shop:cancel_order", `{"order_id":"ord_1003"}`, ""},
+		`Send a message to cus_1001 by email: "It is paid."`:               {"shop:send_message", `{"customer_id":"cus_1001","channel":"email","body":"It is paid."}`, ""},
+		"Do not cancel order ord_1003":                                     {"", "", `"do" is none`},
+		"Cancel order ord_1003 if it is unpaid":                            {"", "", `"unpaid" is none`},
+		"Cancel order ord_1003 and tell the customer":                      {"", "", `"tell" is none`},
+		"Cancel order ord_1003 if it is pending":                           {"", "", `"pending" is none`},
+		`Send a message to cus_1001 by email if it is paid: "It is paid."`: {"", "", `"paid" is none`},
+		"Cancel the order":                                                 {"", "", "the goal does not say the order id"},
+		"Make everybody happy":                                             {"", "", "no verb has the words"},
+		"Cancel order ord_1003" + strings.Repeat(" .", 3000):               {"", "", "longer than"},
+		`Look up the order. "Cancel order ord_1003"`:                       {"shop:get_order", `{"order_id":"ord_1003"}`, ""},
 	} {
 		t.Run(goal[:min(len(goal), 60)], func(t *testing.T) {
 			t.Parallel()
