@@ -62,10 +62,10 @@ func (c candidate) unread(goal string, args []argument) string {
 			known = append(known, value)
 		}
 	}
-	keys := keysOf(strings.Join(known, " "))
+	keys := keysOf(strings.Join(known, " ") + " a an the of to by for with")
 	verb, _, _ := strings.Cut(c.words, " ")
 	for i, w := range wordrank.Words(quoted.ReplaceAllString(valueRef.ReplaceAllString(goal, " "), " ")) {
-		if i == 0 && !slices.Equal([]string{w.Key}, keysOf(verb)) || !w.Function && !slices.Contains(keys, w.Key) {
+		if i == 0 && !slices.Equal([]string{w.Key}, keysOf(verb)) || !slices.Contains(keys, w.Key) {
 			return w.Text
 		}
 	}
