@@ -254,7 +254,6 @@ type Conversation struct {
 	Version        int32
 	EscalatedAt    *time.Time
 	SpokenLanguage *string
-	WishedLanguage *string
 	TaintSources   []string
 	Writers        []uuid.UUID
 }
