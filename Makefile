@@ -66,7 +66,7 @@ fmt: bin/golangci-lint ## format the Go code the way lint wants it
 # The suites come first: they take longest, and mostly wait, so that others run beside them. They find
 # compiled what they build of cmd/. `make verify` vets, tagged files too: with each test, vet would read
 # all packages again, in every lane.
-SEQUENTIAL := internal/kernel/stepmachine internal/kernel/model/rules internal/kernel/chain internal/kernel/language internal/kernel/yamljson internal/provider/openapi
+SEQUENTIAL := internal/maps/stepmachine internal/models/rules internal/record/chain internal/agents/language internal/base/yamljson internal/provider/openapi
 
 # $(call lane,SIGN) lists packages with tests: with the sign ! those for the race detector, with an empty
 # one the others.

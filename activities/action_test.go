@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"agentruntime/activities"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 )
 
 // runs answers every call with the same step and error.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // Erasures is what the activities of an erasure need of the customer domain.

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // Deliveries is what the activity of a delivery needs of the webhook domain.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/flow"
 )
 
 // claimer is the part of the run domain that claims.

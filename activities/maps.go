@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/activity"
 
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/share"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/share"
+	"agentruntime/internal/base/turns"
+	"agentruntime/internal/maps/expression"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // MapSteps is what the activities of an execution of a Map need of the domain.

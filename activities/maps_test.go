@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/activities"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/turns"
+	"agentruntime/internal/maps/expression"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // busy are steps that last until they may go on. Those of the tenant quick end at once.

@@ -10,8 +10,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/share"
 )
 
 // How many activities that wait for models a process runs at once: those of messages, and those of

@@ -6,8 +6,8 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/share"
 )
 
 // TurnSteps is what the activities of a message to an agent need of the domain.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 )
 
 func TestGovernanceStatusOfEachState(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/redact"
 )
 
 // AgentSessions is what the endpoints need of the sessions of agents.

@@ -12,11 +12,11 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/agents/agentdef"
 	"agentruntime/internal/agents/roster"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
 )
 
 // Agents is what the endpoints of agents need of the domain.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/share"
 	"agentruntime/internal/tenant/auth"
 )
 

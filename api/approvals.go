@@ -9,10 +9,10 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/desk"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 	mapruns "agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/approval"
 )

@@ -9,8 +9,8 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/desk"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
 )
 
 // Bounds of a batch: how many decisions it may have, and how many we make at once. Each

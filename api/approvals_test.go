@@ -19,11 +19,11 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/desk"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/rate"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
+	"agentruntime/internal/base/verb"
 )
 
 // fakeDesk replaces the approval domain. It records the calls that it gets.

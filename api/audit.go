@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/chain"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/chain"
 )
 
 // Audit is what the audit endpoints need.

@@ -19,10 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/chain"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/chain"
 )
 
 // record appends a record of the site's tenant and returns its id.

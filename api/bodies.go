@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/share"
 )
 
 // Bounds of the bodies of calls in memory. The arguments of a call are there until it is

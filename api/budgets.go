@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/tenant/budget"
 )
 

@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/tooldef"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/service/tooling"
 )

@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/chain"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/tooldef"
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/record/chain"
 	"agentruntime/internal/tenant/auth"
 )
 

@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
-	"agentruntime/internal/provider/modelprovider"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/models/modelprovider"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/vault"
 )
 

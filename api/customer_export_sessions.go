@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 )
 
 // inSessions calls visit with each session of the customer, also with messages that are in none.

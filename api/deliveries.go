@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/tenant/webhook"
 )

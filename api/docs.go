@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/maps/mapdef"
 )
 
 //go:generate go run ./openapi

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // dryRunFlag returns whether any of the accepted places asks for a dry run. Anything but a

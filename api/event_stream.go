@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/tenant/auth"
 )

@@ -9,8 +9,8 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	mapruns "agentruntime/internal/maps/execution"
 	"agentruntime/internal/record/event"
 )

@@ -12,12 +12,12 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/verb"
 	mapruns "agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // kindAll lists executions of all kinds in one list.

@@ -13,9 +13,9 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
 )
 
 // execution is a run as operators and callers read it.

@@ -11,7 +11,7 @@ import (
 
 	"agentruntime/internal/action/desk"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 )
 
 // runner answers with a run that is under way until it was waited for.

@@ -8,8 +8,8 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/service/changing"
 )
 

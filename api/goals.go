@@ -9,12 +9,12 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/agents/agentdef"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/goalloop"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/agents/goalloop"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
 )
 
 // kindGoal is the kind of the executions of goals.

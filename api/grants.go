@@ -8,7 +8,7 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/desk"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
 )
 
 // grantView is an approval that was given in advance.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/share"
 )
 
 // Bounds of evaluations under way, in the memory that they may take while they are judged.

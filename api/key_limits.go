@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
-	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
+	"agentruntime/internal/base/strictjson"
 )
 
 // keyLimits are the limits that a key has of its own; null: the tenant's alone.

@@ -9,9 +9,9 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/killswitch"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
 )
 
 // KillSwitches is what the kill switch endpoints need of the domain.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/tenant/account"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/tenant/account"
 )
 

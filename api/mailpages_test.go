@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/tenant/account"
 )
 

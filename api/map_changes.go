@@ -10,7 +10,7 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/desk"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	mapruns "agentruntime/internal/maps/execution"
 	"agentruntime/internal/service/changing"
 )

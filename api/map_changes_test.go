@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // The message of an error with one fault names the place of it: a caller may read nothing else.

@@ -12,15 +12,15 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/agents/modelstep"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
 	mapruns "agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // Executions is what the endpoints need of the executions of Maps.

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/fault"
 	mapruns "agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 func TestMapFailedSaysWhatItsAuthorHasWritten(t *testing.T) {

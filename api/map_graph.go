@@ -14,11 +14,11 @@ import (
 	"strings"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/mapgraph"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/maps/definition"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/mapgraph"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // mapVersion returns the version whose number the path names.

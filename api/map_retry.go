@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	mapruns "agentruntime/internal/maps/execution"
 )
 

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	mapruns "agentruntime/internal/maps/execution"
 )
 

@@ -11,11 +11,11 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/strictjson"
 	"agentruntime/internal/maps/definition"
+	"agentruntime/internal/maps/mapdef"
 	"agentruntime/internal/service/authoring"
 )
 

@@ -4,8 +4,8 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/recall"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/agents/recall"
+	"agentruntime/internal/base/redact"
 )
 
 // memoryUse is what a message has read and written of what is remembered of its customer. Texts are for

@@ -10,8 +10,8 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/tenant/auth"
 )

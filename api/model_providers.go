@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/provider/modelprovider"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/models/modelprovider"
 )
 
 // ModelProviders is what the endpoints of model providers need of the domain.

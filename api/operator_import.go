@@ -1,7 +1,7 @@
 package api
 
 import (
-	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/base/strictjson"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
 )

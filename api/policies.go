@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 )
 
 // Policies is what the policy and masking endpoints need.

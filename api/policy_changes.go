@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/governance"
 )
 
 // matchers returns nil, which means absent, for nil only. A member that is there and empty would

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/governance"
 )
 
 type simulateBody struct {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/correction"
+	"agentruntime/internal/provider/correction"
 	"agentruntime/internal/service/importing"
 )
 

@@ -11,9 +11,9 @@ import (
 	"strconv"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/strictjson"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/strictjson"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/openapi"
 )
 

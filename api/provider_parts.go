@@ -8,7 +8,7 @@ import (
 	"mime/multipart"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // multipartType is the media type of a request with a document as a file.

@@ -6,10 +6,10 @@ import (
 	"net/http"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/taint"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
 	"agentruntime/internal/tenant/account"
 )
 

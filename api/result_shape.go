@@ -12,8 +12,8 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/maps/expression"
 )
 
 // Sandboxes bound what the programs of a tenant take.

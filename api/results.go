@@ -11,8 +11,8 @@ import (
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
 )
 
 // Bounds of a page of a result, in bytes of JSON. One item can be larger.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/tenant/auth"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
 )
 
 // Bounds of uploads. A body of bodyUpload is in memory twice while it is read, so few are

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/provider/openapi"
 	"agentruntime/internal/service/importing"
 )

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
 )
 

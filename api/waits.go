@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/share"
 )
 
 // Bounds of calls that wait for what they have begun, or look at. Each has a connection, a goroutine

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"agentruntime/internal/kernel/fault"
-	fairly "agentruntime/internal/kernel/turns"
+	"agentruntime/internal/base/fault"
+	fairly "agentruntime/internal/base/turns"
 )
 
 // fairPool shares the connections out by turns. The parties are tenants, and what callers present

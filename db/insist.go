@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // The pauses of Insist: each is three times as long as the one before, about four seconds in all.

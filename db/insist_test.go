@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 func TestInsistSendsAgainWhatMayPassLater(t *testing.T) {

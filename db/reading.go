@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // The bounds of one statement that reads. Postgres cancels it then, and the caller gets

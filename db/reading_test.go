@@ -11,8 +11,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/fault"
 )
 
 func TestStatementBeyondItsLimitIsCancelled(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/fault"
 )
 
 // A full disk takes neither a row nor a file. The settings stand for it: Postgres refuses

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/sandbox"
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/provider/openapi"
 )
@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write errors.md and the table in audit.
 // errorReference renders the table of errors.
 func errorReference() string {
 	var b strings.Builder
-	b.WriteString(`<!-- Made of internal/kernel/fault/codes.go by make gen. Do not edit. -->
+	b.WriteString(`<!-- Made of internal/base/fault/codes.go by make gen. Do not edit. -->
 # Errors
 
 Every refusal has the same shape; [api.md](api.md) says what else the error object may carry.

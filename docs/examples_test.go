@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/dev/sandbox"
-	"agentruntime/internal/kernel/correction"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/overlay"
+	"agentruntime/internal/provider/correction"
 	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/provider/overlay"
 )
 
 // Policies, rules and overlays that the pages show are ones that the service takes. Of a policy a page may

@@ -209,7 +209,7 @@ func goTexts(t *testing.T, file, rel string) []text {
 	if strings.HasSuffix(rel, "_test.go") {
 		return list
 	}
-	tables := strings.HasPrefix(rel, "internal/kernel/language/") // of words and codes of many languages
+	tables := strings.HasPrefix(rel, "internal/agents/language/") // of words and codes of many languages
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		if _, is := n.(*ast.CompositeLit); is && tables {
 			return false

@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/maps/mapdef"
 )
 
 // The part of map-format.md after this line is made of the codes and the JSON Schema.
-const mapFormatBegin = "<!-- Made of internal/kernel/mapdef by make gen. Do not edit what follows. -->\n"
+const mapFormatBegin = "<!-- Made of internal/maps/mapdef by make gen. Do not edit what follows. -->\n"
 
 // mapReference renders the codes of each type of steps, and the JSON Schema of the format.
 func mapReference(t *testing.T) string {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/maps/mapdef"
 )
 
 // constantsOf returns the texts of the constants of a type, which may also be declared in other packages.

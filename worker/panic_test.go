@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	sdk "go.temporal.io/sdk/worker"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // lastOne keeps the activity that is registered last.

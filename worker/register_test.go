@@ -34,7 +34,7 @@ func TestEveryDeclaredActivityIsRegistered(t *testing.T) {
 	t.Parallel()
 	var declared []string
 	for _, name := range []string{"flow.go", "maps.go", "map_apply.go", "turn.go", "turn_other.go"} {
-		file, err := parser.ParseFile(token.NewFileSet(), "../internal/kernel/flow/"+name, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), "../internal/base/flow/"+name, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
 		declared = append(declared, activitiesIn(t, file)...)
 	}

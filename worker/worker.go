@@ -17,8 +17,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"agentruntime/activities"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 	"agentruntime/workflows"
 )
 

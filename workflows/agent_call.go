@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // agentCall is a call that an agent has asked for, from its claim to its end.

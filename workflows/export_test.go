@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // Kept returns what is left to write when activities have given these back, one after the other.

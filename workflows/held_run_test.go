@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 	"agentruntime/workflows"
 )
 

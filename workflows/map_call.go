@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/taint"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // mapCall is the call of a step, from its claim to its end.

@@ -3,8 +3,8 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // The loop of an execution hears signals and the cancellation of its workflow itself. A coroutine for each

@@ -3,8 +3,8 @@ package workflows
 import (
 	"time"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // The step machine is pure: the same program, state, time and event give the same bytes, which its

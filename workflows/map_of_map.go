@@ -6,9 +6,9 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/taint"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // mapOfMap is another Map that a step has started and waits for.

@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // One workflow task can make many steps. What it may take is bounded: the server refuses an answer

@@ -6,10 +6,10 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/taint"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // MapRun takes one execution of a Map to its end. The step machine decides what happens: it takes

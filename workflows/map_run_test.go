@@ -21,9 +21,9 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/workflows"
 )
 

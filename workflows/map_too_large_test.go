@@ -10,8 +10,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // tooMuch is the world of a Map that has three writes to undo and more steps under way than a new history

@@ -7,8 +7,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 func waitKey(path string) string { return "await " + path }

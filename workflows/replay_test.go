@@ -15,8 +15,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/edge/engine"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/workflows"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
 )
 
 // A call whose caller disconnected is no error of ours: its status in the log is 499, and nothing is

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/strictjson"
 )
 
 // A body arrives within bodyTime and bodyTimePerMiB for each MiB of it. While it arrives it takes

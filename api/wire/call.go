@@ -15,8 +15,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/rate"
 )
 
 // Call is one request on its way through a handler.

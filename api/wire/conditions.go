@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // conditions are the If-Match and the If-None-Match of a call (RFC 9110, section 13).

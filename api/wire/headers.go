@@ -1,6 +1,6 @@
 package wire
 
-import "agentruntime/internal/kernel/fault"
+import "agentruntime/internal/base/fault"
 
 // CheckHeaders returns a VALIDATION_ERROR if a header that a call is judged by occurs in two
 // lines. A proxy before the runtime could judge the call by the other line. The HTTP server

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // HTML is a page for people, as it is written.

@@ -1,6 +1,6 @@
 package wire
 
-import "agentruntime/internal/kernel/fault"
+import "agentruntime/internal/base/fault"
 
 // IdempotencyKey reads the header Idempotency-Key. given is false where it is absent. It fails
 // with INVALID_IDEMPOTENCY_KEY.

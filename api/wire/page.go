@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 )
 
 // Pagination stands beside data in lists with cursors.

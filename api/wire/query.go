@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/strictjson"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/strictjson"
+	"agentruntime/internal/base/verb"
 )
 
 // Page sizes of lists: an absent limit means defaultLimit; more than maxLimit becomes

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 func TestUnknownQueryParametersAreNamedBesideThoseThatAreKnown(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
 )
 
 // Addresses counts the requests that end without a valid credential, by the address they come

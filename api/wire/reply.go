@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // Reply is what a handler answers with.

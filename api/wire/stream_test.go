@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/rate"
 )
 
 // pipeListener accepts connections that have no network in between, so that their

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
 )
 
 // Every refusal that a repeat may get past says when to repeat the call, those for an engine, a database or

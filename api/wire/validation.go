@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // Validation collects everything that is wrong with a request, so that the caller can

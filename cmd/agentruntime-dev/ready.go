@@ -11,7 +11,7 @@ import (
 	"strings"
 	"text/template"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // ready is what the ready file says. A part that does not run is left out.

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/sandbox"
-	"agentruntime/internal/kernel/fault"
 )
 
 const (

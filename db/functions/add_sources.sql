@@ -1,5 +1,5 @@
 -- add_sources returns the sources of a taint with others, each once: at most 20, the last of them "more"
--- where there are others, as internal/kernel/taint has it.
+-- where there are others, as internal/base/taint has it.
 CREATE OR REPLACE FUNCTION add_sources(p_sources text[], p_others text[])
 RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(array_agg(CASE WHEN kept.nth = 20 AND kept.of > 20 THEN 'more' ELSE kept.source END ORDER BY kept.nth), '{}') FROM (

@@ -1,6 +1,6 @@
 -- circuit_over returns what a call of the provider must know of its circuit, as JSON, and NULL
 -- where it is closed and the last call did not fail. "wait_ms" is the time until a probe may
--- begin; a second while one is under way. internal/kernel/circuit reads it.
+-- begin; a second while one is under way. internal/action/circuit reads it.
 CREATE OR REPLACE FUNCTION circuit_over(p_tenant uuid, p_provider text) RETURNS json LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT json_build_object('state', c.state, 'failures', c.failures, 'wait_ms', CASE

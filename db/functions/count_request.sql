@@ -1,7 +1,7 @@
 -- count_request counts p_count authenticated requests of a tenant: in the windows of p_subject,
 -- which is keys or people, and where p_own is given also in those of the key p_key. p_own has
 -- null for each window in which the key has no limit of its own. p_defaults are the limits of
--- tenants that have set none, p_ceilings the highest that count; see internal/kernel/rate, which
+-- tenants that have set none, p_ceilings the highest that count; see internal/base/rate, which
 -- reads the result:
 --   {1 counted or 0 refused, now in ms, limits of a minute, an hour, a day,
 --    minute, used in it, used in its hour, used in its day

@@ -2,9 +2,9 @@
 
 -- Action runs.
 
--- One row per claimed run: the fence of record. A provider is called only by
--- whoever moved the row from claimed to sending, and that move commits before the
--- first byte leaves.
+-- One row per claimed run: the fence of record. Only the process that moved the row
+-- from claimed to sending calls the provider, and that move commits before the first
+-- byte leaves.
 --
 -- The tables of this file have no foreign key to tenants. Each row would lock the
 -- tenant's row while its transaction lasts, and a tenant's runs, many at once, would

@@ -92,7 +92,7 @@ CREATE TABLE approval_decisions (
     id          uuid NOT NULL,
     tenant_id   uuid NOT NULL,
     approval_id text NOT NULL,
-    user_id     uuid, -- NULL: somebody at Temporal, who can only reject
+    user_id     uuid, -- NULL: a person at Temporal, who can only reject
     decision    text NOT NULL CHECK ((decision IN ('approve', 'reject'))),
     reason      text NOT NULL,
     edited_args text,

@@ -3,7 +3,7 @@
 -- The audit trail.
 
 -- One record per decision and per state change. Insert-only for every role: the
--- grants allow no more, and the trigger refuses it to owners and superusers too.
+-- grants allow only that, and the trigger refuses it to owners and superusers too.
 CREATE TABLE audit_records (
     id           uuid NOT NULL,
     tenant_id    uuid NOT NULL,
@@ -90,7 +90,7 @@ CREATE POLICY tenant ON audit_checkpoints USING ((tenant_id = app_tenant())) WIT
 CREATE TRIGGER audit_insert_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION audit_is_insert_only();
 GRANT SELECT,INSERT ON audit_checkpoints TO agentruntime_app;
 
--- xids count anew in another cluster, where a dump may be restored. The newest row says
+-- xids begin again in another cluster, where a dump may be restored. The newest row says
 -- in which cluster a tenant's records are sealed, and from where: all records whose xid
 -- is at most mark are sealed; so are, once there are seals after after_seq, all up to
 -- the xid of the last.

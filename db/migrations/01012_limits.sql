@@ -127,7 +127,7 @@ CREATE POLICY tenant ON kill_switches USING ((tenant_id = app_tenant())) WITH CH
 GRANT SELECT,INSERT,DELETE,UPDATE ON kill_switches TO agentruntime_app;
 
 -- Whether a tenant's calls of a provider pass: the circuit breaker between them. A provider that
--- never failed has no row. The rules are in internal/kernel/circuit, and what changes a row is in
+-- never failed has no row. The rules are in internal/action/circuit, and what changes a row is in
 -- db/functions: record_calls, take_probe, forget_circuit.
 CREATE TABLE circuits (
     tenant_id    uuid NOT NULL REFERENCES tenants (id),

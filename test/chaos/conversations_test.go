@@ -61,7 +61,7 @@ func (p *trap) armAfter(place string, passes int) <-chan struct{} {
 	return p.caught
 }
 
-// ServeHTTP implements http.Handler: it is the other end of internal/kernel/failpoint.
+// ServeHTTP implements http.Handler: it is the other end of internal/base/failpoint.
 func (p *trap) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	caught := p.place != "" && r.URL.Query().Get("point") == p.place

@@ -14,7 +14,7 @@ import (
 )
 
 // A gate stops calls at named points: the service at its failpoints, the provider in the
-// middle of a body. It is the other end of internal/kernel/failpoint. It stops a call only at
+// middle of a body. It is the other end of internal/base/failpoint. It stops a call only at
 // the point that is armed for this call, so no call takes another's place.
 type gate struct {
 	// callOf returns the call that a run at the point belongs to, "" where that cannot be read.

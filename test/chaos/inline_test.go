@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/edge/engine"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/test/oracle"
 )
 
@@ -20,7 +20,7 @@ import (
 // not be repeated, a keyed one, and one that waits for approval.
 
 // inlineInput is the input of the workflow InlineSteps, which exists in the builds of the
-// rig only; see internal/kernel/flow/for_tests.go.
+// rig only; see internal/base/flow/for_tests.go.
 type inlineInput struct {
 	TenantID string       `json:"tenant_id"`
 	KeyID    string       `json:"key_id"`

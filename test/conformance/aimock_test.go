@@ -13,12 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/edge/anthropic"
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/edge/openai"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/model/chat"
+	"agentruntime/internal/models/anthropic"
+	"agentruntime/internal/models/chat"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/models/openai"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/test/rig"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/httpplan"
 	"agentruntime/test/rig"
 )
 

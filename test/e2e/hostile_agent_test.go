@@ -26,8 +26,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/edge/engine"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/test/rig"
 )
 

@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 	"agentruntime/test/rig"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/agents/tooldef"
 	"agentruntime/internal/dev/toolrules"
-	"agentruntime/internal/kernel/tooldef"
 	"agentruntime/test/rig"
 )
 

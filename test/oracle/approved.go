@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
 )
 
 // Past is what a suite knows of roles, policies and grants while it changed them.

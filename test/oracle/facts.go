@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/provider/vault"
 )
 

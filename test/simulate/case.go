@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // Case is a Map, what happens to it, and what has to come of it: the form of testdata/maps.

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // obey does what the machine asks for.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/maps/expression"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // Options say how a case is run.

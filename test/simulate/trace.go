@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // lines writes an event and its commands as text, one line each. Lines of another Map than

@@ -42,7 +42,7 @@ func measures() []struct {
 	}
 }
 
-// said is what processes say of themselves; see internal/kernel/failpoint.
+// said is what processes say of themselves; see internal/base/failpoint.
 type said struct {
 	mu    sync.Mutex
 	byPid map[int]vitals

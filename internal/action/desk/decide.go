@@ -13,12 +13,12 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 )

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 )

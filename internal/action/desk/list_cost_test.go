@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/governance"
 )
 
 func TestListReadsLittleUnderEachFilter(t *testing.T) {

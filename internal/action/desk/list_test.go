@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
 )
 
 // approvals stores n approvals of calls whose masked arguments are of size bytes, and

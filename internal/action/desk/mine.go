@@ -3,9 +3,9 @@ package desk
 import (
 	"context"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/approval"
 )
 

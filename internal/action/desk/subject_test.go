@@ -14,11 +14,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 )

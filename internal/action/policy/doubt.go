@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
 )
 
 // pair judges a recorded call without the candidate and with it. A simulation makes no look-ups, and

@@ -15,10 +15,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/governance"
 )
 
 // lostKeys has the keys of all tenants but one.

@@ -3,8 +3,8 @@ package policy
 import (
 	"encoding/json"
 
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/verb"
 )
 
 // First returns the policy that a new tenant begins with, as it is stored. In a session that has read what

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/bytelru"
 )
 
 func TestWhatAProcessKeepsIsBoundedByBytes(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 )
 
 // looksUp reports whether a look-up may call a verb: a read that is not of high risk.

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 )
 
 // A mask of metadata hides the same value where an agent or a Map makes the call. There it is within what

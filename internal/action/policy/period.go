@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // Period is from its begin up to, and without, its end.

@@ -2,7 +2,7 @@
 // and its masks. It compiles both for the run path. It warns about a policy that looks
 // wrong (Warning), says what one would have changed (Simulate), and how often one matched
 // (Coverage). The api package manages policies through it, and internal/service/dispatch
-// takes the compiled sets. It never judges a call: internal/kernel/governance does.
+// takes the compiled sets. It never judges a call: internal/action/governance does.
 package policy
 
 import (
@@ -17,11 +17,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/turns"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/quota"
 )

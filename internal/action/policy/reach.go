@@ -7,7 +7,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
 )
 
 // reach is a policy's matchers, as rows of the queries, and the providers whose verbs they can

@@ -9,10 +9,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/verb"
 )
 
 // Get returns a policy with its warnings as of now; POLICY_NOT_FOUND.

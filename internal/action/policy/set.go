@@ -13,8 +13,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/bytelru"
 )
 
 // Set is one version of a tenant's rules: its enabled policies, compiled, and its masks.

@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 )
 
 // Every change acts on the call after it in each process, whichever made it and

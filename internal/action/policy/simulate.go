@@ -14,12 +14,12 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/turns"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
+	"agentruntime/internal/base/verb"
 )
 
 // Effect is what a caller sees of a decision.

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/quota"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
 )
 
 // Warning says what is odd about a policy that is valid all the same. It is advice as

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/record/quota"
 )
 

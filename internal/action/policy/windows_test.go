@@ -14,11 +14,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
 )
 
 // items are arguments with these amounts.

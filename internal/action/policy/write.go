@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"

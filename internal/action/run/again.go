@@ -9,8 +9,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/verb"
 )
 
 // claimedBefore remembers which keys this process has seen claimed. A call by one of them is

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // A workflow task that takes too long is given up by Temporal. Its step then runs a second

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/flow"
 )
 
 // Temporal gives up a step while its call is at the provider, and runs it again.

@@ -12,9 +12,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/attempt"
 )
 
 // meanwhileAtOnce runs check in a transaction whose time another transaction has taken for

@@ -11,7 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/circuit"
+	"agentruntime/internal/action/circuit"
 )
 
 // circuitRow is the circuit of a provider of the rig, as the SQL functions see it.

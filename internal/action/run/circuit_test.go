@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/circuit"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/circuit"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 )
 
 // newCircuitRig is a rig whose calls read the circuit of the shop with their verb.

@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/verb"
 )
 
 // claimPlan is a claim before it is made.

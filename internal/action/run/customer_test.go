@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/tenant/customer"
 )
 

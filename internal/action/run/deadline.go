@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 )
 
 const (

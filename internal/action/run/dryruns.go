@@ -10,8 +10,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/verb"
 )
 
 // DryRun is a write of a dry run that was intercepted, with what people decide about it.

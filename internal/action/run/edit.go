@@ -12,11 +12,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 )

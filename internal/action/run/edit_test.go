@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/fault"
 )
 
 // What an edit is bound to may change before the edit is approved. Then people are asked

@@ -7,8 +7,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/event"
 )

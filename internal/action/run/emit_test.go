@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/base/attempt"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/governance"
 	"agentruntime/internal/record/event"
 )
 

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/verb"
 )
 
 // Evaluation is the decision about a call that is not made.

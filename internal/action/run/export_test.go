@@ -3,8 +3,8 @@ package run
 import (
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/flow"
 )
 
 // LoseMark makes the process believe that the answer to its mark of the attempt was lost. The

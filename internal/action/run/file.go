@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 )
 
 // File is what the result of a run says of its file.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/strictjson"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/strictjson"
+	"agentruntime/internal/base/verb"
 )
 
 // fingerprint returns the digest of {verb, args, dryRun}, as canonical JSON, under a key of the tenant. Two calls with the same

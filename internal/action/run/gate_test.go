@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/flow"
 )
 
 // A process has checked a call under its approval. Meanwhile another process took the run,

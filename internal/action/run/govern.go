@@ -6,10 +6,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/record/approval"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/failpoint"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/failpoint"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/record/approval"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/governance"
 )
 
 // The decision is counted after the run was read and before its approval is read. Two

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
 )
 
 // manyRuns is how many ended runs two tenants have each. Reading them all takes more than

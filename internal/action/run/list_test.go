@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/actor"
 )
 
 // A list has every column of a run, except those that can be megabytes.

@@ -12,13 +12,13 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/failpoint"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/failpoint"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/record/audit"
 )
 

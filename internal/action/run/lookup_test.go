@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 )
 
 // looking is a policy about pay that looks the order up.

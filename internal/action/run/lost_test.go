@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/record/approval"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 )
 
 // lostClaim returns the refusal of a call whose claim failed with err. Postgres may have made

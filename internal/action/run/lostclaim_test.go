@@ -12,7 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // severed forwards connections to Postgres. The answer to the transaction that contains mark

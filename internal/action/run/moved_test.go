@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/governance"
 )
 
 // The last approval is counted just before the time is over. It commits after the workflow

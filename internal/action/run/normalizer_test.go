@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/attempt"
 )
 
 // The program is in the row before the call leaves, so no crash after that loses it, and no later

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/record/audit"
 )
 

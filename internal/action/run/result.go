@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 )
 
 // Result returns the stored result of an execution: in the clear to the key that made the call,

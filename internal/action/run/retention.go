@@ -11,7 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/resultfile"
 )
 

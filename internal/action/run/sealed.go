@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/resultnote"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/provider/resultnote"
 )
 
 // errNoKey says that the tenant's data key could not be opened.

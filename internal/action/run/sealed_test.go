@@ -11,13 +11,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
 )
 
 // rawRuns is what the rows have in the columns that are sealed.

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

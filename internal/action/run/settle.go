@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/providererror"
-	"agentruntime/internal/kernel/resultnote"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/providererror"
+	"agentruntime/internal/provider/resultnote"
 )
 
 // Answer is the result of one attempt at the provider. It contains no secret.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/resultnote"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/resultnote"
 )
 
 func TestSettle(t *testing.T) {

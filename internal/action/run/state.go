@@ -1,6 +1,6 @@
 package run
 
-import "agentruntime/internal/kernel/flow"
+import "agentruntime/internal/base/flow"
 
 // State of a run's row; see the flow package.
 type State = flow.State

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/flow"
 )
 
 // These tests show what can come between the steps of a run that another workflow drives.

@@ -10,10 +10,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/lookagain"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/lookagain"
 	"agentruntime/internal/record/approval"
 )
 

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/killswitch"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 )
 
 // switches is what sets and lifts the kill switches of the rig's tenant.

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/flow"
 )
 
 // trips counts round trips: a statement by itself is one, and so is a batch.

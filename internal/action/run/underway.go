@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/share"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/share"
+	"agentruntime/internal/base/turns"
 )
 
 // A call at a provider can take a minute. Its step takes much less: the call is made apart

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/flow"
 )
 
 func noWait(q *run.Request) { none := time.Duration(0); q.Wait = &none }

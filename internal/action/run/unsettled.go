@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 )
 
 // Unsettled are writes of unknown outcome. A chain is all that has followed from one message, its session

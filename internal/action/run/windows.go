@@ -3,7 +3,7 @@ package run
 import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 )
 
 // isCounted reports whether windows count the run from the moment it is sent. They do not count a

@@ -3,8 +3,8 @@ package run
 import (
 	"strings"
 
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/providererror"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/provider/providererror"
 )
 
 // maxWords is the most bytes of the provider's message that the message of an error repeats.

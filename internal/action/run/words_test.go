@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/providererror"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/provider/providererror"
 )
 
 // says makes the provider answer so.

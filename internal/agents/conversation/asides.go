@@ -6,10 +6,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/agents/agentloop"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // Summary is what a model reads of the beginning of a session.

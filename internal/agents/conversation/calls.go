@@ -10,12 +10,12 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/agentloop"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/models/model"
 )
 
 // Call is a message to an agent that another execution writes: a message to an agent, or a step of a

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/agentloop"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/record/ended"
 )
 

@@ -9,11 +9,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/agents/agentloop"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/record/audit"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/models/model"
 )
 
 // Kind says what an entry of a session is.

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/agents/agentloop"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 )
 
 // A session with a message that is answered, stands in line or waits for people stays until the

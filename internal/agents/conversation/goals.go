@@ -7,11 +7,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/goalloop"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/goalloop"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/record/event"
 )
 

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/goalloop"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/agents/agentloop"
+	"agentruntime/internal/agents/goalloop"
+	"agentruntime/internal/models/model"
 )
 
 // What the facts of a goal no longer keep is gone from the rows of the answers too, and all else stays.

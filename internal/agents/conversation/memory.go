@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/recall"
-	"agentruntime/internal/kernel/taint"
+	"agentruntime/internal/agents/recall"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/taint"
 )
 
 // Memory is what a turn has read and written of what is remembered of its customer.

@@ -9,8 +9,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/lookagain"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/lookagain"
 )
 
 // Bounds of one pass of Sweep. However many messages of a tenant wait, the others are looked at too: a

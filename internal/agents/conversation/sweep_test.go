@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/flow"
 )
 
 // turn writes a message with a session of its own. Its workflow has its id.

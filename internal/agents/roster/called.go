@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/base/fault"
 )
 
 // The rules of agents that call agents, in faults.

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/agentdef"
+	"agentruntime/internal/agents/agentdef"
 )
 
 // Version is a version of an agent, ready to answer a message.

@@ -15,9 +15,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/base/bytelru"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/quota"
 )
 

@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/agents/agentdef"
 	"agentruntime/internal/agents/roster"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/quota"
 )
 

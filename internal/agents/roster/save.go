@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"

@@ -5,8 +5,8 @@ import "slices"
 // The folders of internal/, from the inside out. Each layer may import those before it
 // in the way that mayImport says; a package outside them fails.
 const (
-	// kernel is pure: rules, names and contracts, no I/O.
-	kernel = "internal/kernel/"
+	// base has what belongs to no subject: errors, names, readers of JSON. It is pure.
+	base = "internal/base/"
 	// record is written inside the transaction of another package's change.
 	record = "internal/record/"
 	// service is where several domain packages meet for one job.
@@ -19,14 +19,27 @@ const (
 	dev = "internal/dev/"
 )
 
-// domains are what the service knows about its subject. No package of theirs knows
-// another: one that needs a sibling declares an interface, and internal/process/app
-// passes the sibling in. What two siblings both name belongs to the kernel.
-var domains = []string{"internal/action/", "internal/agents/", "internal/maps/", "internal/provider/", "internal/tenant/"}
+// domains are the subjects of the service. Their packages that are not pure know nothing of each
+// other: one that needs a sibling declares an interface, and internal/process/app passes the
+// sibling in. What two siblings both name is in a pure package or in base.
+var domains = []string{"internal/action/", "internal/agents/", "internal/maps/", "internal/models/", "internal/provider/", "internal/tenant/"}
+
+// pure are the packages of subjects that only compute: rules and formats, no I/O, no state of a
+// process. They import base and each other, and every layer may import them.
+var pure = []string{
+	"internal/action/circuit", "internal/action/governance",
+	"internal/agents/agentdef", "internal/agents/agentloop", "internal/agents/goalloop", "internal/agents/language",
+	"internal/agents/modelstep", "internal/agents/recall", "internal/agents/tooldef", "internal/agents/wordrank",
+	"internal/maps/expression", "internal/maps/mapdef", "internal/maps/mapgraph", "internal/maps/stepmachine",
+	"internal/models/chat", "internal/models/model", "internal/models/replay", "internal/models/rules", "internal/models/scripted",
+	"internal/provider/argdiff", "internal/provider/correction", "internal/provider/credential", "internal/provider/httpplan",
+	"internal/provider/overlay", "internal/provider/providererror", "internal/provider/resultnote", "internal/provider/swagger",
+	"internal/record/chain", "internal/record/mailserver",
+}
 
 // probes are empty functions in every normal build. In the builds of the crash rig and the soak they
-// call the rig over HTTP, so they may do what the rest of the kernel may not.
-const probes = "internal/kernel/failpoint"
+// call the rig over HTTP, so they may do what the rest of base may not.
+const probes = "internal/base/failpoint"
 
 var store = []string{"db", "db/dbsqlc"}
 
@@ -41,44 +54,55 @@ type layer struct {
 // layers lists them from the narrow to the wide: the first entry that fits a package
 // decides.
 func layers() []layer {
-	domain := slices.Concat([]string{kernel, record}, store)
-	list := []layer{
+	rules := append([]string{base}, pure...)
+	domain := slices.Concat(rules, []string{record}, store)
+	var list []layer
+	for _, pkg := range pure {
+		list = append(list, layer{pkg, rules})
+	}
+	list = append(list, []layer{
+		// The Temporal contract names the commands of the step machine.
+		{"internal/base/flow", []string{base, "internal/maps/stepmachine"}},
+		{base, []string{base}},
+		// The adapters of models talk to the network, and to nothing of ours.
+		{"internal/models/anthropic", rules},
+		{"internal/models/openai", rules},
+
 		{"db/dbsqlc", nil},
-		{"db", []string{"db/dbsqlc", "internal/kernel/fault", "internal/kernel/turns"}},
-		{"workflows", []string{kernel}},
-		{"activities", slices.Concat([]string{kernel, service}, domains)},
-		{"worker", []string{"activities", "workflows", "internal/kernel/flow", "internal/kernel/fault"}},
-		{"api", slices.Concat([]string{kernel, record, service}, domains)},
+		{"db", []string{"db/dbsqlc", "internal/base/fault", "internal/base/turns"}},
+		{"workflows", rules},
+		{"activities", slices.Concat(rules, []string{service}, domains)},
+		{"worker", []string{"activities", "workflows", "internal/base/flow", "internal/base/fault"}},
+		{"api", slices.Concat(rules, []string{record, service}, domains)},
 		// The program that writes the document adds the events.
 		{"api/openapi", []string{"internal/record/event"}},
-		{"api/", []string{kernel}},
+		{"api/", rules},
 		{"cmd/agentruntime", []string{"internal/process/cli"}},
 		// The development binary starts and measures everything, so it may see most of it.
-		{"cmd/agentruntime-dev", []string{kernel, process, dev, "db"}},
+		{"cmd/agentruntime-dev", append([]string{process, dev, "db"}, rules...)},
 
-		{kernel, []string{kernel}},
-		{record, slices.Concat([]string{kernel, record}, store)},
-		{service, slices.Concat([]string{kernel, record, edge}, domains, store)},
-		{edge, []string{kernel}},
-		{"internal/process/config", []string{kernel, "db"}},
-		{process, slices.Concat([]string{kernel, record, service, edge, process, "activities", "api", "worker"}, domains, store)},
+		{record, slices.Concat(rules, []string{record}, store)},
+		{service, slices.Concat(rules, []string{record, edge}, domains, store)},
+		{edge, rules},
+		{"internal/process/config", append([]string{"db"}, rules...)},
+		{process, slices.Concat(rules, []string{record, service, edge, process, "activities", "api", "worker"}, domains, store)},
 
 		// Parts that must stay free of the service, so that the service can be linked without them.
 		{"internal/dev/mailbox", nil},
 		{"internal/dev/sandbox", nil},
 		// It is compiled before everything, and in seconds.
 		{"internal/dev/progress", nil},
-		{"internal/dev/toolrules", []string{kernel}},
-		{"internal/dev/strictmodel", []string{"internal/dev/toolrules", "internal/edge/anthropic", "internal/edge/openai", kernel}},
+		{"internal/dev/toolrules", rules},
+		{"internal/dev/strictmodel", append([]string{"internal/dev/toolrules", "internal/models/anthropic", "internal/models/openai"}, rules...)},
 		// The benchmark counts rows below the API; it gets the servers from the command.
 		{"internal/dev/bench", []string{"db"}},
 		{"internal/dev/devserver/datadir", nil},
 		{"internal/dev/devserver/port", nil},
 		{"internal/dev/devserver/postgres", []string{"internal/dev/devserver/"}},
-		{"internal/dev/devserver", []string{"db", process, "internal/kernel/flow"}},
+		{"internal/dev/devserver", []string{"db", process, "internal/base/flow"}},
 		{"internal/dev/testkit/testdir", nil},
-		{"internal/dev/testkit", slices.Concat([]string{kernel, record, "internal/dev/devserver/"}, domains, store)},
-	}
+		{"internal/dev/testkit", slices.Concat(rules, []string{record, "internal/dev/devserver/"}, domains, store)},
+	}...)
 	for _, folder := range domains {
 		list = append(list, layer{folder, domain})
 	}
@@ -138,7 +162,7 @@ func bans() []ban {
 		{[]string{"workflows"}, append([]string{module + "/" + probes, "net/http", "crypto/rand", "encoding/json", "text/template"}, effects...), "workflow code is replayed: put it in an activity"},
 		{[]string{probes}, nil, "only the builds for the rigs call anything"},
 		// fault names status codes.
-		{[]string{"internal/kernel/fault"}, effects, "the kernel does no I/O"},
-		{[]string{kernel}, append([]string{"net/http"}, effects...), "the kernel does no I/O"},
+		{[]string{"internal/base/fault"}, effects, "base does no I/O"},
+		{append([]string{base}, pure...), append([]string{"net/http", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgxpool", "github.com/jackc/pgx/v5/pgconn"}, effects...), "pure packages do no I/O"},
 	}
 }

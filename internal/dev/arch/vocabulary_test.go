@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/record/audit"
 )
 
@@ -54,16 +54,16 @@ func texts(node ast.Node, use func(string)) {
 	})
 }
 
-func TestRolesAreDeclaredOnceInTheKernel(t *testing.T) {
+func TestRolesAreDeclaredOnce(t *testing.T) {
 	t.Parallel()
 	for _, file := range sourceFiles(t) {
 		// governance reads roles out of stored policies.
-		if !file.product() || file.pkg == "internal/kernel/actor" || file.pkg == "internal/kernel/governance" {
+		if !file.product() || file.pkg == "internal/base/actor" || file.pkg == "internal/action/governance" {
 			continue
 		}
 		texts(file.parsed(t), func(text string) {
 			if actor.Role(text).Valid() {
-				t.Errorf("%s names the role %q: use the constant of internal/kernel/actor", file.path, text)
+				t.Errorf("%s names the role %q: use the constant of internal/base/actor", file.path, text)
 			}
 		})
 	}
@@ -76,17 +76,17 @@ func TestCredentialKindsAreNamedByTheirConstants(t *testing.T) {
 	// The same words with another meaning.
 	others := map[string]string{
 		"internal/provider/openapi/provider.go": "OpenAPI's own words for security schemes",
-		"internal/kernel/swagger/swagger.go":    "Swagger's own words for security schemes",
+		"internal/provider/swagger/swagger.go":  "Swagger's own words for security schemes",
 		"internal/record/audit/actions.go":      "an API key of a tenant, as the subject of a record",
 		"internal/tenant/auth/secrets.go":       "an API key of a tenant, as the label of a hash",
 	}
 	for _, file := range sourceFiles(t) {
-		if !file.product() || file.pkg == "internal/kernel/credential" || others[file.path] != "" {
+		if !file.product() || file.pkg == "internal/provider/credential" || others[file.path] != "" {
 			continue
 		}
 		texts(file.parsed(t), func(text string) {
 			if slices.Contains(kinds, credential.Kind(text)) {
-				t.Errorf("%s names the credential kind %q: use the constant of internal/kernel/credential", file.path, text)
+				t.Errorf("%s names the credential kind %q: use the constant of internal/provider/credential", file.path, text)
 			}
 		})
 	}
@@ -113,16 +113,16 @@ func vocabularies() []struct {
 		others     []string
 	}{
 		{
-			"kinds of actors", "internal/kernel/actor",
+			"kinds of actors", "internal/base/actor",
 			text([]actor.Kind{actor.Key, actor.User, actor.Agent, actor.Map, actor.Workflow, actor.System, actor.Operator}),
 			// The subjects of records, and the types of steps.
-			[]string{"internal/record/audit.Subject", "internal/kernel/mapdef.Type"},
+			[]string{"internal/record/audit.Subject", "internal/maps/mapdef.Type"},
 		},
 		// The states of a run and of a delivery end in the same words.
-		{"approval statuses", "internal/kernel/governance", text(governance.ApprovalStatuses()), []string{"internal/kernel/flow.State", "internal/kernel/flow.DeliveryState", "internal/kernel/agentloop.Stop"}},
-		{"approval kinds", "internal/kernel/governance", text(governance.ApprovalKinds()), nil},
+		{"approval statuses", "internal/action/governance", text(governance.ApprovalStatuses()), []string{"internal/base/flow.State", "internal/base/flow.DeliveryState", "internal/agents/agentloop.Stop"}},
+		{"approval kinds", "internal/action/governance", text(governance.ApprovalKinds()), nil},
 		{
-			"credential kinds", "internal/kernel/credential",
+			"credential kinds", "internal/provider/credential",
 			text([]credential.Kind{credential.APIKey, credential.Bearer, credential.Basic, credential.CustomHeader, credential.OAuth2, credential.WebhookSecret}), nil,
 		},
 	}
@@ -130,7 +130,7 @@ func vocabularies() []struct {
 
 // The words are everyday words, so one constant is no second declaration; two constants of
 // one type are.
-func TestSharedWordsAreDeclaredOnceInTheKernel(t *testing.T) {
+func TestSharedWordsAreDeclaredOnce(t *testing.T) {
 	t.Parallel()
 	constants := map[string]map[string][]string{} // package → package.type → values
 	for _, file := range sourceFiles(t) {

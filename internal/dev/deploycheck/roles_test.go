@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/dev/devserver/postgres"
-	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
 )
 

@@ -24,9 +24,9 @@ import (
 	"go.temporal.io/server/common/primitives"
 	"go.temporal.io/server/temporal"
 
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/dev/devserver/datadir"
 	"agentruntime/internal/dev/devserver/port"
-	"agentruntime/internal/kernel/flow"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	sqltool "go.temporal.io/server/tools/sql"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // visibilityConns is the size of the visibility store's pool. Two cores keep no

@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"time"
 
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/dev/devserver/port"
-	"agentruntime/internal/kernel/flow"
 )
 
 // StartPath is the path of the UI at which the list of workflows shows the search attributes

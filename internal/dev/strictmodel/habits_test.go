@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/dev/strictmodel"
-	"agentruntime/internal/edge/anthropic"
-	"agentruntime/internal/edge/openai"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/anthropic"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/models/openai"
+	"agentruntime/internal/provider/credential"
 )
 
 // habit is what one kind of server is known to send, and what is made of it.

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strings"
 
-	"agentruntime/internal/edge/anthropic"
-	"agentruntime/internal/edge/openai"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/anthropic"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/models/openai"
+	"agentruntime/internal/provider/credential"
 )
 
 // Judged returns the model behind the judges of both APIs, for one that is asked without a server. Each

@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"agentruntime/internal/agents/tooldef"
 	"agentruntime/internal/dev/toolrules"
-	"agentruntime/internal/kernel/tooldef"
 )
 
 // Print writes why requests were refused, for servers that many tests share: 400 fails the test that asked.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/dev/strictmodel"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/model"
 )
 
 // Each request breaks one rule; the word is in what the server says.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/base/datakey"
 )
 
 // Keys gives each tenant a data key that is made of its id, without a vault.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/tooldef"
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/argschema"
 )
 
 var (

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/agents/tooldef"
 	"agentruntime/internal/dev/toolrules"
-	"agentruntime/internal/kernel/tooldef"
 )
 
 // tool is a tool of a format; schema "" leaves the parameters out.

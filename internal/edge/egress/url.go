@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // maxURL is the most bytes of an address that may be stored.

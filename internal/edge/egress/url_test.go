@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/kernel/fault"
 )
 
 func TestCheckURLUnsafeIsRefused(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // attributes are the search attributes that are known to be registered. A start leaves out

@@ -10,8 +10,8 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/edge/engine"
-	"agentruntime/internal/kernel/flow"
 )
 
 func names() []string {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/edge/engine"
-	"agentruntime/internal/kernel/flow"
 )
 
 func TestCodecMakesPayloadsUnreadable(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 )
 
 // Lane is how a workflow is started.

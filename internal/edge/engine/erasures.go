@@ -6,7 +6,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // StartErasure starts the workflow that erases a customer, unless it runs already. The error is

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"time"
 
-	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/maps/expression"
 )
 
 // child is one process. One caller uses it at a time.

@@ -3,7 +3,7 @@ package jqchild
 import (
 	"time"
 
-	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/maps/expression"
 )
 
 // Starved is what comes of a question that the processor had so little time for.

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/edge/jqchild"
-	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/maps/expression"
 )
 
 // forms are expressions with as many forms as there are.

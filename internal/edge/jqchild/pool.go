@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/base/turns"
+	"agentruntime/internal/maps/expression"
 )
 
 // Subcommand is the argument with which a program has to call Serve.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/base/turns"
 	"agentruntime/internal/edge/jqchild"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/maps/expression"
 )
 
 // TestMain makes a child of this program where a pool starts it as one.

@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/maps/expression"
 )
 
 // maxStack bounds the stack of a child in bytes: a recursion without an end dies early.

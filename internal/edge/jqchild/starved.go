@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/maps/expression"
 )
 
 // On a busy machine the processor may have too little time for an expression, which is then evaluated again

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/edge/jqchild"
-	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/maps/expression"
 )
 
 // Children leave the processor to those who answer callers, where no caller waits for them.

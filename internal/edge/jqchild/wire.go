@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/maps/expression"
 )
 
 // maxFrame bounds a message between a process and its child, in bytes.

@@ -14,7 +14,7 @@ import (
 
 	gomail "github.com/wneessen/go-mail"
 
-	"agentruntime/internal/kernel/mailserver"
+	"agentruntime/internal/record/mailserver"
 )
 
 // Config says where the server is and in whose name messages are sent.

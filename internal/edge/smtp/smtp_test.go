@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	gomail "github.com/wneessen/go-mail"
 
-	"agentruntime/internal/kernel/mailserver"
+	"agentruntime/internal/record/mailserver"
 )
 
 // got is one mail as a server gets it.

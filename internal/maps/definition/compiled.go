@@ -9,8 +9,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/maps/mapdef"
 )
 
 // Version is a version of a Map, ready to run.

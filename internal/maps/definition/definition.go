@@ -16,9 +16,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/base/bytelru"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/maps/mapdef"
 	"agentruntime/internal/record/quota"
 )
 

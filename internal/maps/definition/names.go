@@ -10,8 +10,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/maps/mapdef"
 )
 
 // The rules of what a definition names besides Maps, in faults.

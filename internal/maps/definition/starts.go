@@ -11,7 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/maps/mapdef"
 )
 
 // The rules of Maps that start Maps, in faults and warnings.

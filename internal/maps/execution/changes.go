@@ -11,9 +11,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // The changes of a dry run are one ordered list. Those of a Map that a step started and waits for

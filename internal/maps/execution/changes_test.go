@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 func listed(changes ...string) (rows []dbsqlc.MapChangesToDecideRow) {

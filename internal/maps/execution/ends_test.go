@@ -9,11 +9,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // The step that ends an execution is repeated where its process dies after the commit.

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/bytelru"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 const (

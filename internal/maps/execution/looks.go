@@ -13,11 +13,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/strictjson"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/strictjson"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // A probe looks at what a change is about: before it, in the dry run, again when it is applied, and

@@ -9,9 +9,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // CallChange is an intercepted write of a model step.

@@ -13,14 +13,14 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/failpoint"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/taint"
+	"agentruntime/internal/agents/modelstep"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/failpoint"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // Bounds of the model steps of one execution.

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // asked begins a model step of an execution.

@@ -9,7 +9,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/mapdef"
+	"agentruntime/internal/maps/mapdef"
 )
 
 // origins finds the calls that outputs of an execution may come from, unchanged. A step that waits for

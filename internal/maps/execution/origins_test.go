@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/stepmachine"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // below adds executions that a step of another one has waited for. They are named by the prefix.

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 const anotherMap = "0199a1f0-3b6e-7c40-9d55-0a3c5f0f6a22"

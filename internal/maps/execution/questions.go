@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // Question returns what the manager of a step asks, for which the execution waits; "" where it waits for

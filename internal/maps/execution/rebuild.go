@@ -13,9 +13,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // A change whose arguments were built from an invented value is rebuilt before it is applied. The

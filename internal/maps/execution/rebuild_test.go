@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // opened is an execution that a trigger has opened, as the rig's process.

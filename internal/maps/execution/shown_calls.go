@@ -7,9 +7,9 @@ import (
 	"fmt"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // ShownCall has the texts of one call of a verb. Those that are nil stay nil.

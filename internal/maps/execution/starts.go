@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/share"
 )
 
 // Bounds of the executions of one tenant that a process has begun and that have not come to rest: to

@@ -9,9 +9,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // Step is what one step of an execution has done.

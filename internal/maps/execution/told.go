@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/agents/modelstep"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // errNotMasked is why all values are masked. Who asks again may know more.

@@ -9,10 +9,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/agents/agentloop"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/record/audit"
 )
 

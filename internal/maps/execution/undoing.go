@@ -3,7 +3,7 @@ package execution
 import (
 	"context"
 
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // mostListed is how many steps of a kind an execution lists.

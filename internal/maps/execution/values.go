@@ -15,12 +15,12 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/failpoint"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/failpoint"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/record/quota"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/expression"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // grown has the execution store a value of a MiB, and values of which each has the one before twice.

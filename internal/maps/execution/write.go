@@ -15,11 +15,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/failpoint"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/failpoint"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/record/event"
 )
 

@@ -3,9 +3,9 @@ package app
 import (
 	"fmt"
 
-	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/chain"
 )
 
 // buildAudit makes what seals, exports and verifies the audit trail.

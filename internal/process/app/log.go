@@ -9,7 +9,7 @@ import (
 
 	"github.com/lmittmann/tint"
 
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/process/config"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"agentruntime/internal/edge/smtp"
-	"agentruntime/internal/kernel/mailserver"
+	"agentruntime/internal/record/mailserver"
 	"agentruntime/internal/service/mailing"
 )
 

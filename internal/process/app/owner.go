@@ -5,7 +5,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/base/turns"
 	"agentruntime/internal/edge/jqchild"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/maps/expression"
 )
 
 const endless = "def f: f; f"

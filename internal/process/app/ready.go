@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/edge/engine"
-	"agentruntime/internal/kernel/fault"
 )
 
 // ready reports what is missing for the process to do its work: Postgres must be migrated and take

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 func TestPartsThatAreAwayAreNamed(t *testing.T) {

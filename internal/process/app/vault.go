@@ -7,8 +7,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/edge/egress"
+	"agentruntime/internal/models/modelprovider"
 	"agentruntime/internal/process/config"
-	"agentruntime/internal/provider/modelprovider"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/record/quota"
 )

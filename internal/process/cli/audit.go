@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/record/chain"
 )
 
 // auditCommand works on exported files. It reads no configuration and opens no

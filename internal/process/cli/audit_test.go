@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/process/cli"
+	"agentruntime/internal/record/chain"
 )
 
 // export writes an export of two records and the keys to it, and returns where they are.

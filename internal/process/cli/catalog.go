@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"agentruntime/api"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/process/app"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/provider/catalog"

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode"
 
-	"agentruntime/internal/kernel/correction"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/correction"
 )
 
 // told is how many entries of each list of a report are printed. --json has more.

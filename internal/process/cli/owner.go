@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/process/app"
 	"agentruntime/internal/process/config"
 	"agentruntime/internal/tenant/account"

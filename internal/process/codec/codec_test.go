@@ -15,8 +15,8 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/edge/engine"
-	"agentruntime/internal/kernel/flow"
 	"agentruntime/internal/process/codec"
 )
 

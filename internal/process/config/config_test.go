@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/rate"
 	"agentruntime/internal/process/config"
 )
 

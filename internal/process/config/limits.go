@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/rate"
 )
 
 // development is the value of Env under which nobody is to meet a limit by accident.

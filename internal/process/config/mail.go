@@ -5,7 +5,7 @@ import (
 	"net/mail"
 	"strings"
 
-	"agentruntime/internal/kernel/mailserver"
+	"agentruntime/internal/record/mailserver"
 )
 
 // checkMail reports what is missing for mail to be sent. A process may be without a server: mail

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 )
 
 // answerRows is how many answers go in one statement: about 4 MiB of the largest.

@@ -3,8 +3,8 @@ package catalog
 import (
 	"encoding/json"
 
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // argPlace is where an argument goes in a request, and how it is written there. Policies name

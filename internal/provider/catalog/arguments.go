@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"agentruntime/internal/kernel/argdiff"
+	"agentruntime/internal/provider/argdiff"
 )
 
 // Limits of comparing arguments.

@@ -12,9 +12,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/circuit"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/circuit"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/record/quota"
 )
 

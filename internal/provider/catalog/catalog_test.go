@@ -18,12 +18,12 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/credential"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"agentruntime/internal/kernel/argdiff"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/argdiff"
+	"agentruntime/internal/provider/credential"
 )
 
 // Limits of a comparison.

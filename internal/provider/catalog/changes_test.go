@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/argdiff"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/argdiff"
+	"agentruntime/internal/provider/httpplan"
 )
 
 const shopURL = "https://api.shop.test/v1"

@@ -15,9 +15,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 )
 
 // documentPart is the size of the parts of a compressed document, in bytes. A reader has one in

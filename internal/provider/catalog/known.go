@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/record/idempotency"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 )
 
 // Seen is a verb as one sees it who plans calls of it.

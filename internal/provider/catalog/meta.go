@@ -11,9 +11,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/bytelru"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 )
 
 // Meta is what a run and an evaluation need to know of a verb before its schema

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/verb"
 )
 
 // Bounds of Near. An answer with more names is a list that nobody reads. The other two keep the

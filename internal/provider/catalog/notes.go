@@ -10,13 +10,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/correction"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/overlay"
-	"agentruntime/internal/kernel/strictjson"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/strictjson"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/correction"
+	"agentruntime/internal/provider/httpplan"
+	"agentruntime/internal/provider/overlay"
 )
 
 // Bounds of what an import says of itself. What is stored is shown with the provider, so it is

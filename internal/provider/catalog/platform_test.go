@@ -14,10 +14,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/credential"
 )
 
 // operator is the platform's catalog for an operator who accepts all changes.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 )
 
 // errPreviewed undoes the transaction of a preview.

@@ -10,10 +10,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/circuit"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/circuit"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 )
 
 // Provider returns a provider with the report of its last import;

@@ -15,11 +15,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/argdiff"
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/argdiff"
 )
 
 // Bounds of what is said about one quarantined verb.

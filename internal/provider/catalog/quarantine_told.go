@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 )
 
 // A verb is connected where a call of it could be sent: it presents nothing, or the credential that

@@ -8,9 +8,9 @@ import (
 	"regexp"
 	"strings"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // route names what a verb calls at its provider: the HTTP method and the path, "POST

@@ -3,8 +3,8 @@ package catalog
 import (
 	"encoding/json"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 )
 
 // securityOf returns what a plan says that a call must present; nil where it is of an earlier

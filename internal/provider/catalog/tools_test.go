@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/credential"
 )
 
 func TestToolVerbsAreThoseOfTheTenantsProviders(t *testing.T) {

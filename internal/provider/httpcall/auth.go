@@ -7,10 +7,10 @@ import (
 	"strings"
 	"unicode"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/provider/credential"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // errSecret says that a secret cannot be put into a request, without showing it.

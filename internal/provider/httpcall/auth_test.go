@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/httpcall"
 )
 

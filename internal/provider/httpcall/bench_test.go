@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/argschema"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
 	"agentruntime/internal/provider/openapi"
 )
 

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // Request is what will be sent, apart from the credential.

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
 )
 
 const base = "https://api.shop.example/v1"

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/share"
 )
 
 // Limits of one attempt.

@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 
+	"agentruntime/internal/base/attempt"
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/kernel/attempt"
 	"agentruntime/internal/provider/httpcall"
 )
 

@@ -18,8 +18,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // MaxFileBytes is the largest file that an answer may be, after decompression.

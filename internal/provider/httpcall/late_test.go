@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/attempt"
+	"agentruntime/internal/base/attempt"
 	"agentruntime/internal/provider/httpcall"
 )
 

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // names keeps which argument writes which name, so that no argument gives a second value to a

@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // open is a plan with free-form objects beside parameters of their own.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/httpfield"
 )
 
 // form is what kind of result an answer becomes.

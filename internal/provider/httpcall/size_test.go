@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // A long name is written again for everything below it, so a body of 1 MiB could become a

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/httpfield"
 )
 
 // Limits of the schemas of answers. No call is checked against them: a dry run makes up values of

@@ -10,8 +10,8 @@ import (
 	"path"
 	"strings"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/fault"
 )
 
 // Bounds of an archive. Its files are JSON and YAML, which rarely shrink to a hundredth.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // maxAllOf bounds how deep allOf may nest in a body that is taken apart.

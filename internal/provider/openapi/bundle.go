@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // referenceWork is what following one reference to a file takes.

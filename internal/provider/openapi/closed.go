@@ -3,7 +3,7 @@ package openapi
 import (
 	"slices"
 
-	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/base/argschema"
 )
 
 // value converts the schema of a value: of an argument, and of what is inside of it.

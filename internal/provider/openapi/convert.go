@@ -12,10 +12,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/httpfield"
 )
 
 // Limits on schemas. maxNodes bounds what a document may expand to (Stripe's whole

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // maxSubtypes is how many schemas one discriminator may choose from. Of the 2,639 documents of

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/base/argschema"
 	"agentruntime/internal/provider/openapi"
 )
 

@@ -5,9 +5,9 @@ import (
 	"net/url"
 	"strings"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/swagger"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/provider/swagger"
 )
 
 // Limits on a document. GitHub's nests 21 levels deep and Stripe's 26; GitHub's

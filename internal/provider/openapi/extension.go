@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/strictjson"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/strictjson"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/maps/expression"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // timeout reads x-agent-runtime.timeout, seconds or a duration such as "90s". It returns

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/openapi"
 )
 

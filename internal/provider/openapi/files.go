@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/httpfield"
+	"agentruntime/internal/base/httpfield"
 )
 
 // fileSchema describes a file as an argument: JSON carries it as base64, which the format byte checks

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // isForm reports whether the body is name=value pairs, which many servers merge with the query.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/provider/openapi"
 )
 

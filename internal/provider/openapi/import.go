@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/correction"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/correction"
+	"agentruntime/internal/provider/credential"
 )
 
 // Limits of one import.

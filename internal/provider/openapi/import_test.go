@@ -13,13 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
 	"agentruntime/internal/provider/openapi"
 )
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"agentruntime/internal/kernel/argschema"
+	"agentruntime/internal/base/argschema"
 )
 
 // judged remembers which schemas can be used, so that each is compiled once however many operations

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/exactjson"
+	"agentruntime/internal/base/exactjson"
 )
 
 // maxPattern is the longest regular expression that is compiled.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/provider/httpplan"
 	"agentruntime/internal/provider/openapi"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 )
 
 // maxDomain is the longest domain of a verb.

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/resultnote"
-	"agentruntime/internal/kernel/swagger"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/httpplan"
+	"agentruntime/internal/provider/resultnote"
+	"agentruntime/internal/provider/swagger"
 )
 
 // Limits on what one verb keeps.

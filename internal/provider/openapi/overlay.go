@@ -3,9 +3,9 @@ package openapi
 import (
 	"encoding/json"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/overlay"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/provider/overlay"
 )
 
 // overlayPerByte is how many units of work an overlay takes for each byte of it and of the document, at

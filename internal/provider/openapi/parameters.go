@@ -10,10 +10,10 @@ import (
 	"strings"
 	"unicode"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // parameter is a declared parameter, read and resolved.

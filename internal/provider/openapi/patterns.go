@@ -3,8 +3,8 @@ package openapi
 import (
 	"regexp"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/pattern"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/pattern"
 )
 
 // Bounds of what the regular expressions of one document take, in instructions as package pattern counts

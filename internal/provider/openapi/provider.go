@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 )
 
 // cleanBase checks a base URL and returns it without a trailing slash.

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/correction"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/maps/expression"
+	"agentruntime/internal/provider/correction"
 )
 
 // nearWork is what looking for names like that of a rule takes.

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // Limits on the security of one operation. Documents in use have up to four alternatives.

@@ -3,7 +3,7 @@ package openapi
 import (
 	"slices"
 
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // What no request can carry, as the builder of requests refuses it. So a caller who checks arguments

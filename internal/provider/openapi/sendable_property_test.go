@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // spot is a place of a request and a way to write a value there. Its operation has %[1]s for the schema

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // What the builder of requests refuses of a value in its place, the catalog's schema refuses too, and it

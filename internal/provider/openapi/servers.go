@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 )
 
 // Limits on the servers of a document.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/httpplan"
 	"agentruntime/internal/provider/openapi"
 )
 

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/strictjson"
-	"agentruntime/internal/kernel/yamljson"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/strictjson"
+	"agentruntime/internal/base/yamljson"
 )
 
 // Form is how a document is written.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/httpplan"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/provider/httpplan"
 )
 
 // maxSpread is how many members the forms of a body may have together to be arguments of their

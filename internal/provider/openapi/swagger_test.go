@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
 	"agentruntime/internal/provider/openapi"
 )
 

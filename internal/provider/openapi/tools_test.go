@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/schemagraph"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/dev/toolrules"
-	"agentruntime/internal/kernel/schemagraph"
-	"agentruntime/internal/kernel/tooldef"
-	"agentruntime/internal/kernel/verb"
 )
 
 // requireTools checks the tool of every verb against the rules of every maker, in full and within the

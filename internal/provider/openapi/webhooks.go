@@ -1,8 +1,8 @@
 package openapi
 
 import (
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/verb"
 )
 
 // Limits on the event types of one document.

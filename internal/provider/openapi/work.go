@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/yamljson"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/yamljson"
 )
 
 // Bounds of the work of one import, in units of a microsecond on 2 cores or less. Any document may

@@ -9,10 +9,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/httpfield"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/provider/credential"
 )
 
 // Limits on what a credential may contain, in bytes.

@@ -11,8 +11,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/provider/credential"
 )
 
 // LeastOwn is the length in bytes from which a stored secret is looked for in arguments. A

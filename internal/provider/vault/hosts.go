@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // Limits on allowed_hosts.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tink-crypto/tink-go/v2/aead/subtle"
 
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // KMS wraps and unwraps data keys under key-encryption keys that never leave it.

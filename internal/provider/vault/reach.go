@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/provider/credential"
 )
 
 // reach is where a credential may be sent: to its origin, or, where it has allowed hosts, to

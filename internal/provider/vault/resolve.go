@@ -12,8 +12,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/provider/credential"
 )
 
 // Sealed is a credential as it was read for a call: still encrypted, and useless

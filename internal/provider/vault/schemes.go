@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/provider/credential"
 )
 
 // Limits on a credential of several secrets.

@@ -10,7 +10,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/base/datakey"
 )
 
 // fieldTenantKey is the field of the data key of a tenant. It belongs to no credential and has

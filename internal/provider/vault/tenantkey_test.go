@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/provider/vault"
 )
 

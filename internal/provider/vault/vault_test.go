@@ -16,10 +16,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/vault"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/action/governance"
 )
 
 // Closing is how an approval ends. This file is the only place that ends one.

@@ -13,7 +13,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 )
 
 // Record is one entry. Input must be masked before it gets here.

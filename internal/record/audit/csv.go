@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/record/chain"
 )
 
 // csvFormat is RFC 4180: a line of names, CRLF, every cell quoted. Only records that

@@ -13,7 +13,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/record/chain"
 )
 
 // Export is a file in the making: a part of a tenant's chain that is settled, and how

@@ -16,11 +16,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/chain"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/redact"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/chain"
 )
 
 func TestExportsOfAllKindsVerify(t *testing.T) {

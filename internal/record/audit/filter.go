@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/record/chain"
 )
 
 // Filter narrows a list or an export; zero fields do not.

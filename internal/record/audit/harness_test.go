@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/chain"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 )
 
 // Note is a call that changed nothing, so that its record is not part of a change: a repeat

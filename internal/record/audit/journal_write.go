@@ -10,7 +10,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 const (

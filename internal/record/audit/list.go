@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/record/chain"
 )
 
 // Entry is a record with its place in the chain, nil and nothing where it is not

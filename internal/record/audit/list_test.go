@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/record/audit"
 )
 

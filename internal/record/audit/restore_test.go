@@ -12,8 +12,8 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/dev/devserver/postgres"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/chain"
 	"agentruntime/internal/record/audit"
+	"agentruntime/internal/record/chain"
 )
 
 // elsewhere is an empty database in a cluster of its own, which has given out hardly

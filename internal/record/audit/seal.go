@@ -11,8 +11,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/chain"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/record/chain"
 )
 
 // SealEvery is how often SealDue is due.

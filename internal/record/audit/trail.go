@@ -12,7 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/record/chain"
 )
 
 // Config are the times and sizes of the trail. Zero fields take their default.

@@ -9,7 +9,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/chain"
+	"agentruntime/internal/record/chain"
 )
 
 // What can be wrong with a chain.

@@ -11,10 +11,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/failpoint"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/failpoint"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/record/quota"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/base/datakey"
 )
 
 // Recoverable is how long events are remembered for a webhook that the service has disabled: a

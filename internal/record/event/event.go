@@ -12,7 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/base/datakey"
 )
 
 // Event is one event that has not been queued yet.

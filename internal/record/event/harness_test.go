@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/datakey"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/quota"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/provider/credential"
 )
 
 // Spec is one row of the table of types.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/quota"
 )
 

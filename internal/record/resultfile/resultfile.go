@@ -16,7 +16,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/record/quota"
 )
 

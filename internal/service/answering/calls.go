@@ -10,18 +10,18 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/taint"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/modelstep"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // The tool by which an agent hands over to a person.

@@ -5,17 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/goalloop"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/agents/goalloop"
+	"agentruntime/internal/agents/modelstep"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/expression"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // Sandbox shares out the evaluation of checks.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/goalloop"
+	"agentruntime/internal/agents/goalloop"
 )
 
 // The results of a goal have a bound. Those of the oldest answers go first, and are stored no longer.

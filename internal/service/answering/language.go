@@ -3,11 +3,11 @@ package answering
 import (
 	"strings"
 
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/language"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/model/rules"
+	"agentruntime/internal/agents/language"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/models/rules"
 )
 
 // inLanguage returns what the model is told of the language of its reply.

@@ -5,10 +5,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/agents/agentdef"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/language"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/agents/language"
+	"agentruntime/internal/models/model"
 )
 
 // A model that is asked for the same answer in another language is offered no call.

@@ -11,16 +11,16 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/recall"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/agents/modelstep"
+	"agentruntime/internal/agents/recall"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/tenant/facts"
 )
 

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"agentruntime/db"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/tenant/budget"
 )
 

@@ -8,12 +8,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/agents/agentdef"
 	"agentruntime/internal/agents/conversation"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/record/ended"
 	"agentruntime/internal/tenant/budget"
 )

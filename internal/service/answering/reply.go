@@ -5,15 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"agentruntime/internal/action/governance"
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/language"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/taint"
+	"agentruntime/internal/agents/language"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/tenant/budget"
 )
 

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/model"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 )
 
 // callTeller streams what becomes of a call. Its methods do nothing where it is nil.

@@ -3,12 +3,12 @@ package answering
 import (
 	"context"
 
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/taint"
+	"agentruntime/internal/agents/modelstep"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/models/model"
 )
 
 // afterTakeOver notes what came of the calls that were under way when a person took over. A message

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/modelstep"
+	"agentruntime/internal/agents/modelstep"
 )
 
 // A note after a take-over has as much of a result as a model reads of it otherwise.

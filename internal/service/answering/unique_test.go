@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/model"
 )
 
 // Results find their calls by the ids, so no two calls of an answer have the same one.

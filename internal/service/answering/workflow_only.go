@@ -11,16 +11,16 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/strictjson"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/strictjson"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // workflowTool is the name of the one call of a message to an agent of the mode workflow_only. No model

@@ -14,14 +14,14 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/bytelru"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
 	"agentruntime/internal/maps/definition"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/provider/catalog"
 )
 

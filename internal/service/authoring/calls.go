@@ -12,17 +12,17 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/argschema"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/schemagraph"
-	"agentruntime/internal/kernel/strictjson"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/argschema"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/base/schemagraph"
+	"agentruntime/internal/base/strictjson"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/maps/expression"
+	"agentruntime/internal/maps/mapdef"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/credential"
 )
 
 // The rules of the calls of verbs, in faults and warnings.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"agentruntime/internal/kernel/expression"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/maps/expression"
 )
 
 // constant returns a value without what expressions make, and the JSON Pointers of what it leaves

@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/bytelru"
 	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // Programs makes the versions of Maps ready for the step machine, and keeps those that were used

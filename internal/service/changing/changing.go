@@ -15,10 +15,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/maps/execution"
 )
 

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/service/changing"
 )

@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/action/desk"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/agents/conversation"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/maps/execution"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 )
 
 // call is one request, ready to be sent.

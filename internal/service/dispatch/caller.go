@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/provider/credential"
 )
 
 // Caller makes the calls of one kind of plan. Dispatch has one for each kind and chooses by

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/expression"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/maps/expression"
 )
 
 // program reads the error_when of a stored plan; nil where it has none.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/httpfield"
-	"agentruntime/internal/kernel/resultnote"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/httpfield"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/resultnote"
 	"agentruntime/internal/record/resultfile"
 )
 

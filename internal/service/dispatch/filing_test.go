@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/resultnote"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/resultnote"
 	"agentruntime/internal/record/quota"
 	"agentruntime/internal/record/resultfile"
 	"agentruntime/internal/service/dispatch"

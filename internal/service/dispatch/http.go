@@ -7,14 +7,14 @@ import (
 	"net/http"
 
 	"agentruntime/internal/action/run"
+	"agentruntime/internal/base/attempt"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/kernel/attempt"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/httpplan"
-	"agentruntime/internal/kernel/providererror"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/resultnote"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/httpcall"
+	"agentruntime/internal/provider/httpplan"
+	"agentruntime/internal/provider/providererror"
+	"agentruntime/internal/provider/resultnote"
 	"agentruntime/internal/record/resultfile"
 )
 

@@ -10,9 +10,9 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/vault"
 )
 

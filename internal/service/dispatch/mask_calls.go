@@ -12,8 +12,8 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/action/policy"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/maps/execution"
 	"agentruntime/internal/provider/catalog"
 )

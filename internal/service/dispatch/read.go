@@ -10,13 +10,13 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/circuit"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/circuit"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/vault"
 )

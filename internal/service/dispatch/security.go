@@ -3,9 +3,9 @@ package dispatch
 import (
 	"fmt"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/credential"
 )
 
 // security returns what a call must present. Where the plan does not say it, the provider's auth does.

@@ -9,16 +9,16 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/action/circuit"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/policy"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/circuit"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/governance"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/taint"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/base/taint"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/vault"
 )
 

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"agentruntime/internal/kernel/providererror"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/provider/providererror"
 )
 
 // Words implements run.Target. Everybody who sees the error of a run sees them, so they are masked for

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/providererror"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/provider/providererror"
 )
 
 func TestWordsOfAProviderAreMaskedAsResultsAre(t *testing.T) {

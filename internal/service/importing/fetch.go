@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/provider/openapi"
 )
 

@@ -16,10 +16,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/provider/openapi"
 	"agentruntime/internal/service/importing"
 )

@@ -15,13 +15,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
 	"agentruntime/internal/edge/egress"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/overlay"
-	"agentruntime/internal/kernel/turns"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/provider/openapi"
+	"agentruntime/internal/provider/overlay"
 	"agentruntime/internal/provider/vault"
 )
 

@@ -5,9 +5,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/credential"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/openapi"
 	"agentruntime/internal/provider/vault"
 )

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/correction"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
+	"agentruntime/internal/provider/correction"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/openapi"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/failpoint"
 	"agentruntime/internal/edge/smtp"
-	"agentruntime/internal/kernel/failpoint"
 	"agentruntime/internal/record/mail"
 	"agentruntime/internal/tenant/account"
 )

@@ -12,12 +12,12 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/model/chat"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/provider/modelprovider"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/models/chat"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/models/modelprovider"
 	"agentruntime/internal/provider/vault"
 	"agentruntime/internal/tenant/budget"
 )

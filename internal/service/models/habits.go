@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/provider/modelprovider"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/models/modelprovider"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/provider/modelprovider"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/models/modelprovider"
 	"agentruntime/internal/service/models"
 )
 

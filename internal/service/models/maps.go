@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/models/model"
 )
 
 // Scripted is the name of the model of the provider builtin that answers from fixtures. Only

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/model/chat"
-	"agentruntime/internal/provider/modelprovider"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/models/chat"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/models/modelprovider"
+	"agentruntime/internal/provider/credential"
 	"agentruntime/internal/provider/vault"
 )
 

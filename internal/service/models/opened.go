@@ -6,9 +6,9 @@ import (
 	"errors"
 	"slices"
 
-	"agentruntime/internal/kernel/credential"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/redact"
+	"agentruntime/internal/base/redact"
+	"agentruntime/internal/models/model"
+	"agentruntime/internal/provider/credential"
 )
 
 // minSecret is the shortest text of a credential that is looked for in answers, in bytes. Servers that

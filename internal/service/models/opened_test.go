@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/service/models"
 )
 

@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"strings"
 
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/model"
 )
 
 //go:embed prices.json

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/model"
 )
 
 func TestCostIsThatOfTheModelByItsName(t *testing.T) {

@@ -10,15 +10,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/agents/modelstep"
 	"agentruntime/internal/agents/roster"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/stepmachine"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/provider/catalog"
 )
 

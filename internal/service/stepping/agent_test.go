@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/base/verb"
 )
 
 // The catalog has up to 100,000 verbs, and a step up to 100 patterns.

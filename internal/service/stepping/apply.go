@@ -9,11 +9,11 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/internal/action/run"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // BeginChange claims the run of the next change of a dry run, and takes it as far as it goes without

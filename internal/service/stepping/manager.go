@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/modelstep"
 	"agentruntime/internal/agents/roster"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // mostQuestions is how many questions the manager of one step may ask.

@@ -7,15 +7,15 @@ import (
 	"fmt"
 
 	"agentruntime/db"
+	"agentruntime/internal/agents/modelstep"
 	"agentruntime/internal/agents/roster"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/redact"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/tenant/budget"
 )
 

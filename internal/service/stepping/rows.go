@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/execution"
 )
 

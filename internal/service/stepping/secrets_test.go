@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
 )
 
 // What a step asks a model has no secret that the tenant has stored: neither as it is sent, nor as it is

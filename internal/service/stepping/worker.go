@@ -9,15 +9,15 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/modelstep"
 	"agentruntime/internal/agents/roster"
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/modelstep"
-	"agentruntime/internal/kernel/stepmachine"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/execution"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/models/model"
 )
 
 // Agents finds stored agents. internal/agents/roster implements it.

@@ -11,11 +11,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/glob"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/agentloop"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/glob"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
 )
 

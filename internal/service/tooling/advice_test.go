@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/service/tooling"
 )

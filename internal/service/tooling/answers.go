@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/tooldef"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/models/model"
 )
 
 // The names of the tools that are not verbs.

@@ -3,7 +3,7 @@ package tooling
 import (
 	"encoding/json"
 
-	"agentruntime/internal/kernel/model"
+	"agentruntime/internal/models/model"
 )
 
 // The names of the tools by which an agent reads and writes what is remembered of its customer.

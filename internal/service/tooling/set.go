@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/goalloop"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/near"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/goalloop"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/models/model"
 )
 
 // Kind says what a tool does.

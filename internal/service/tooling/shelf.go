@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/wordrank"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/wordrank"
 	"agentruntime/internal/provider/catalog"
 )
 

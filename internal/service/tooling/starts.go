@@ -12,13 +12,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"agentruntime/internal/agents/agentloop"
 	"agentruntime/internal/agents/roster"
-	"agentruntime/internal/kernel/agentloop"
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/tooldef"
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/bytelru"
 	maps "agentruntime/internal/maps/definition"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/models/model"
 )
 
 // Bounds of the tools that start other executions.

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/agents/roster"
-	"agentruntime/internal/kernel/mapdef"
-	"agentruntime/internal/kernel/model"
 	maps "agentruntime/internal/maps/definition"
+	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/service/tooling"
 )
 

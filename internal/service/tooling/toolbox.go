@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/tooldef"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/bytelru"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/provider/catalog"
 )
 

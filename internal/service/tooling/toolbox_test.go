@@ -14,10 +14,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/agentdef"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/model"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/agentdef"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/verb"
+	"agentruntime/internal/models/model"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/service/tooling"
 )

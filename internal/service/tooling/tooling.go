@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/bytelru"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/tooldef"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/bytelru"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
 	"agentruntime/internal/provider/catalog"
 )
 

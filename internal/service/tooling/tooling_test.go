@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/tooldef"
-	"agentruntime/internal/kernel/verb"
+	"agentruntime/internal/agents/tooldef"
+	"agentruntime/internal/base/verb"
 	"agentruntime/internal/provider/catalog"
 	"agentruntime/internal/service/tooling"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
 )
 
 const (

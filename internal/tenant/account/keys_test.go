@@ -12,7 +12,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 func TestKeyLifeCycle(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/record/mail"
 	"agentruntime/internal/record/quota"
 )

@@ -3,7 +3,7 @@ package account
 import (
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/actor"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/record/audit"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 )
 
 // entry is what a record says, apart from when.

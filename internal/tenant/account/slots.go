@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // Throttle bounds how fast passwords and tokens can be guessed. It never locks an account:

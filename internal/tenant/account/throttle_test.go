@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/turns"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/turns"
 )
 
 const wrong = "wrong horse"

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/tenant/account"
 	"agentruntime/internal/tenant/auth"
 )

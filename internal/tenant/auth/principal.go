@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/rate"
 )
 
 // Permissions of API keys. No permission allows a key to manage API keys or to decide an

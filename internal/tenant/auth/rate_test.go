@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/tenant/auth"
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
 	"agentruntime/internal/record/quota"
 	"agentruntime/internal/tenant/budget"
 )

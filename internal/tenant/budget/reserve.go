@@ -11,7 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // Amount is what a model call uses: tokens, and money in millionths.

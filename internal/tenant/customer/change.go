@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/audit"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/record/quota"
 )
 

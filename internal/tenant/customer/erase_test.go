@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/tenant/customer"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/nyaruka/phonenumbers"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
 )
 
 // Sizes of what a customer has.

@@ -8,7 +8,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/fault"
 )
 
 // Filter narrows a list. A field with its zero value does not narrow it. At most one of Search,

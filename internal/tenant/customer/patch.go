@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"agentruntime/internal/kernel/exactjson"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/fault"
 )
 
 // mergePatch returns the object after the JSON Merge Patch (RFC 7396): null removes a member,

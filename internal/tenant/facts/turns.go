@@ -8,7 +8,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // QueueOfTurn reads in the batch the facts in use about the customer of a message, where the message

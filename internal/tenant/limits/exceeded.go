@@ -10,7 +10,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/base/rate"
 	"agentruntime/internal/record/event"
 )
 

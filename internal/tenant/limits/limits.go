@@ -14,10 +14,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/circuit"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
+	"agentruntime/internal/action/circuit"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
 	"agentruntime/internal/record/audit"
 )
 

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
+	"agentruntime/internal/action/circuit"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/rate"
 	"agentruntime/internal/dev/testkit"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/circuit"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/rate"
 	"agentruntime/internal/tenant/limits"
 )
 

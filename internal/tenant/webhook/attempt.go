@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/datakey"
+	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/record/event"
 )
 

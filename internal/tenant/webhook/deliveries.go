@@ -9,10 +9,10 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
 )

@@ -11,7 +11,7 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/failpoint"
+	"agentruntime/internal/base/failpoint"
 	"agentruntime/internal/record/event"
 )
 

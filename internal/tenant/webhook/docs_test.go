@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 )
 
 // example returns the block of docs/webhooks.md in a language, from the text on.

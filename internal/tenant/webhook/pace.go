@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/share"
 )
 
 // Attempts that one process makes at once. An attempt that waits for its receiver costs 30 KB

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/record/event"
 )
 

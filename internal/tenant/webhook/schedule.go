@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/record/event"
 )
 

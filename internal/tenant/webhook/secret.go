@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/fault"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
 )
 
 // secretPrefix begins a secret whose rest is the key in base64, as Standard Webhooks has it.

@@ -11,9 +11,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/failpoint"
-	"agentruntime/internal/kernel/flow"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/failpoint"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
 )

@@ -13,9 +13,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/actor"
-	"agentruntime/internal/kernel/fault"
-	"agentruntime/internal/kernel/near"
+	"agentruntime/internal/base/actor"
+	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/near"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
 	"agentruntime/internal/record/idempotency"

@@ -15,9 +15,9 @@ import (
 
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/kernel/datakey"
-	"agentruntime/internal/kernel/flow"
-	"agentruntime/internal/kernel/share"
+	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/share"
 	"agentruntime/internal/record/quota"
 )
 
