@@ -239,7 +239,7 @@ CREATE TABLE removed_verbs (
     operation_type text NOT NULL,
     idempotency    text NOT NULL,
     removed_at     timestamptz NOT NULL,
-    form           bytea, -- SHA-256 of schema and plan
+    form           bytea NOT NULL, -- SHA-256 of schema and plan
     PRIMARY KEY (tenant_id, provider, name, route)
 );
 ALTER TABLE removed_verbs ENABLE ROW LEVEL SECURITY;

@@ -119,7 +119,7 @@ func (r Run) open(f datakey.Field, stored *string) ([]byte, error) {
 	if stored == nil {
 		return nil, nil
 	}
-	if r.key == nil {
+	if r.key == nil && datakey.Sealed(*stored) {
 		return nil, errNoKey
 	}
 	text, err := r.key.Open(datakey.Place{Tenant: r.TenantID, Row: r.ID, Field: f}, *stored)

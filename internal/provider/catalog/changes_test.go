@@ -74,6 +74,7 @@ func knew(d verb.Definition, removed bool) knownVerb {
 	return knownVerb{
 		name: d.Name, route: routeOf(d.Name, d.Plan), domain: d.Domain, risk: d.Risk, operation: d.Operation, idempotency: d.Idempotency,
 		readBack: readBackOf(d.Plan), normalized: headOf(d.Plan).Normalized, errorWhen: headOf(d.Plan).ErrorWhen, removed: removed,
+		form: formOf(d.Schema, d.Plan),
 	}
 }
 
@@ -187,7 +188,7 @@ func TestImportByKeyChangesNothingThatGovernsCalls(t *testing.T) {
 		"another read-back":                     {nothing, same(defined("charge", "POST /charges", proves("search"))), []string{"read_back"}},
 		"no read-back":                          {nothing, same(defined("charge", "POST /charges")), []string{"read_back"}},
 		"the same read-back":                    {nothing, same(charge), nil},
-		"again with a read-back":                {nothing, same(defined("pay", "POST /payments", risk(verb.RiskHigh), proves("get_order"))), []string{"read_back"}},
+		"again with a read-back":                {nothing, same(defined("pay", "POST /payments", risk(verb.RiskHigh), proves("get_order"))), []string{"read_back", "arguments"}},
 		"new, with a read-back":                 {nothing, same(defined("create", "POST /orders", proves("get_order"))), nil},
 		"a normalized form":                     {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), declares("normalized", "{id}"))), []string{"normalized"}},
 		"a declared error":                      {nothing, with(defined("refund", "POST /refunds", risk(verb.RiskHigh), declares("error_when", ".failed"))), []string{"error_when"}},

@@ -116,7 +116,7 @@ func TestWhatIsRemovedLaterHasNothingForgotten(t *testing.T) {
 	r := newRig(t)
 	r.replace(t, r.tenant, provider("shop", "bearer"), newVerb("a", "d", verb.RiskHigh))
 	r.replace(t, r.tenant, provider("shop", "bearer"))
-	_, err := r.admin.Exec(t.Context(), `INSERT INTO removed_verbs SELECT tenant_id, provider, route || n, name || n, domain, risk_level, operation_type, idempotency, removed_at + interval '1 hour'
+	_, err := r.admin.Exec(t.Context(), `INSERT INTO removed_verbs SELECT tenant_id, provider, route || n, name || n, domain, risk_level, operation_type, idempotency, removed_at + interval '1 hour', form
 		FROM removed_verbs, generate_series(1, 20000) n WHERE tenant_id = $1`, r.tenant)
 	require.NoError(t, err)
 	r.replace(t, r.tenant, provider("shop", "bearer"), newVerb("b", "d", verb.RiskHigh))

@@ -29,18 +29,16 @@ func TestImportByKeyChangesNoSecurity(t *testing.T) {
 		removed  bool
 		want     []string
 	}{
-		"nothing":                          {one, one, false, nil},
-		"another scheme":                   {one, verb.Security{{k2}}, false, []string{"auth"}},
-		"a second scheme":                  {one, verb.Security{{k1, k2}}, false, []string{"auth"}},
-		"another way":                      {one, verb.Security{{k1}, {k2}}, false, []string{"auth"}},
-		"public":                           {one, verb.Security{{}}, false, []string{"auth"}},
-		"another name of the scheme":       {one, verb.Security{{keyIn("k", "X-K1")}}, false, []string{"auth"}},
-		"first said by a plan":             {nil, one, false, nil},
-		"first said, and another":          {nil, verb.Security{{k2}}, false, []string{"auth"}},
-		"again":                            {one, one, true, nil},
-		"again with another":               {one, verb.Security{{k2}}, true, []string{"arguments"}},
-		"again, removed before plans said": {nil, one, true, nil},
-		"again, removed before, another":   {nil, verb.Security{{k2}}, true, []string{"arguments"}},
+		"nothing":                    {one, one, false, nil},
+		"another scheme":             {one, verb.Security{{k2}}, false, []string{"auth"}},
+		"a second scheme":            {one, verb.Security{{k1, k2}}, false, []string{"auth"}},
+		"another way":                {one, verb.Security{{k1}, {k2}}, false, []string{"auth"}},
+		"public":                     {one, verb.Security{{}}, false, []string{"auth"}},
+		"another name of the scheme": {one, verb.Security{{keyIn("k", "X-K1")}}, false, []string{"auth"}},
+		"first said by a plan":       {nil, one, false, nil},
+		"first said, and another":    {nil, verb.Security{{k2}}, false, []string{"auth"}},
+		"again":                      {one, one, true, nil},
+		"again with another":         {one, verb.Security{{k2}}, true, []string{"arguments"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
