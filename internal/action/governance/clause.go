@@ -277,7 +277,7 @@ func normalizeGroups(list []Condition, groups int) []Condition {
 		if c.Not != nil {
 			c.Not = &normalizeGroups([]Condition{*c.Not}, groups+1)[0]
 		}
-		if c.Operator = lower(c.Operator); c.Operator == OpExists || c.Operator == OpNotExists {
+		if c.Operator = lower(c.Operator); c.Operator.asksPresence() {
 			c.Value = nil
 		}
 		if c.Window != nil {

@@ -8,30 +8,14 @@ import (
 
 // Comparing with another field of the call, and comparing lengths.
 
-// comparesFields reports whether the operator can compare a field with another one.
-func (o Operator) comparesFields() bool {
-	switch o {
-	case OpEquals, OpNotEquals, OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual, OpContains, OpNotContains, OpStartsWith, OpEndsWith:
-		return true
-	default:
-		return o.ofLength()
-	}
-}
-
-// ofLength reports whether the operator compares the length of a field: the characters of a
-// string, the elements of an array, the members of an object.
-func (o Operator) ofLength() bool {
-	return o == OpLengthEquals || o == OpLengthGreater || o == OpLengthLess
-}
-
 // readOther reads the field that the condition compares with.
 func (c *condition) readOther() *problem {
 	switch {
-	case c.source.Operator == OpExists || c.source.Operator == OpNotExists:
+	case c.source.Operator.asksPresence():
 		return &problem{"value_field", "unexpected", "must be absent: the operator compares nothing"}
 	case c.source.Value != nil:
 		return &problem{"value_field", "unexpected", "must be absent where there is a value"}
-	case !c.source.Operator.comparesFields():
+	case !c.op.fields:
 		return &problem{"value_field", "unexpected", "must be absent: this operator compares with a value only"}
 	}
 	// The zone is that of the field. Another one for the other field could not be told apart.
@@ -70,7 +54,7 @@ func (c *condition) against(e *evaluation, strict bool) (ok bool, reason why) {
 
 // operandOf returns a value of the other field as what is compared with.
 func (c *condition) operandOf(v value, length int) (o operand, reason why) {
-	if c.source.Operator.ofLength() {
+	if c.op.length {
 		if length < 0 {
 			return o, whyOtherType
 		}
@@ -89,8 +73,7 @@ func (c *condition) operandOf(v value, length int) (o operand, reason why) {
 		}
 	default:
 	}
-	want, _ := c.source.Operator.wants()
-	if v.kind&want == 0 {
+	if v.kind&c.op.takes == 0 {
 		return o, whyOtherType
 	}
 	return o, whyJudged
@@ -150,15 +133,7 @@ func (c *condition) length(v value, count uint32) (finding, why) {
 		return unsure, whyNoLength
 	}
 	length, _ := parseDecimal(strconv.AppendInt(nil, int64(n), 10))
-	r := length.compare(&c.list[0].number)
-	switch c.source.Operator {
-	case OpLengthGreater:
-		return found(r > 0), whyJudged
-	case OpLengthLess:
-		return found(r < 0), whyJudged
-	default:
-		return found(r == 0), whyJudged
-	}
+	return found(c.op.meets(length.compare(&c.list[0].number))), whyJudged
 }
 
 // checkLength returns what is wrong with a length to compare with.

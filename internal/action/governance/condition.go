@@ -35,7 +35,8 @@ type condition struct {
 	field
 
 	source Condition
-	list   []operand // one, except for in and not_in
+	op     *operation // the row of its operator
+	list   []operand  // one, except for in and not_in
 	re     *pattern.Pattern
 	secret bool // the field's name says that its values are secret
 	// shown is the value as explanations repeat it, nil for none, and brief as a reason does. Both
@@ -59,10 +60,12 @@ func (p *problem) Error() string { return p.field + " " + p.message }
 // compileCondition reads a condition. The condition is nil where anything is wrong. Problems never
 // repeat a value.
 func compileCondition(source Condition) (*condition, []*problem) {
-	if source.Operator == OpExists || source.Operator == OpNotExists {
+	if source.Operator.asksPresence() {
 		source.Value = nil // it is ignored, so it carries nothing
 	}
 	c := &condition{source: source}
+	var known bool
+	c.op, known = source.Operator.row()
 	if source.Window != nil {
 		if wrong := c.readWindow(); len(wrong) > 0 {
 			return nil, wrong
@@ -75,9 +78,12 @@ func compileCondition(source Condition) (*condition, []*problem) {
 	if c.field, p = readField(source.Field, source.Zone); p != nil {
 		return nil, []*problem{p}
 	}
-	if source.ValueField != "" {
+	switch {
+	case source.ValueField != "":
 		p = c.readOther()
-	} else {
+	case !known:
+		p = &problem{"operator", "enum", "is not an operator; these are: " + strings.Join(operatorNames(), ", ") + near.Sentence(string(source.Operator), operatorNames())}
+	case c.op.takes != 0:
 		p = c.readValue()
 	}
 	if p != nil {
@@ -91,13 +97,7 @@ func compileCondition(source Condition) (*condition, []*problem) {
 
 // readValue reads the value as the operator needs it.
 func (c *condition) readValue() *problem {
-	if c.source.Operator == OpExists || c.source.Operator == OpNotExists {
-		return nil
-	}
-	want, list := c.source.Operator.wants()
-	if want == 0 {
-		return &problem{"operator", "enum", "is not an operator; these are: " + strings.Join(operatorNames(), ", ") + near.Sentence(string(c.source.Operator), operatorNames())}
-	}
+	want, list := c.op.takes, c.op.list
 	switch {
 	case len(c.source.Value) == 0:
 		return &problem{"value", "required", "is missing; " + needs(want, list)}
@@ -110,9 +110,9 @@ func (c *condition) readValue() *problem {
 		return p
 	}
 	switch {
-	case c.source.Operator == OpMatches || c.source.Operator == OpNotMatches:
+	case c.op.name == OpMatches || c.op.name == OpNotMatches:
 		return c.compileRegexp()
-	case c.source.Operator.ofLength():
+	case c.op.length:
 		return c.checkLength()
 	}
 	if c.source.Window == nil && (want == kindScalar|kindNull || want == kindNumber) {
@@ -131,35 +131,6 @@ func (c *condition) readShown() {
 		c.shown = tooLarge()
 	}
 	c.brief = brief(value)
-}
-
-// wants returns what the value of the operator must be, and whether it is a list of them; 0 for an
-// operator that is none, or that has no value.
-func (o Operator) wants() (want kind, list bool) {
-	switch o {
-	case OpEquals, OpNotEquals:
-		return kindScalar | kindNull, false
-	case OpIn, OpNotIn:
-		return kindScalar | kindNull, true
-	case OpContains, OpNotContains:
-		return kindScalar, false
-	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual, OpLengthEquals, OpLengthGreater, OpLengthLess:
-		return kindNumber, false
-	case OpStartsWith, OpEndsWith, OpMatches, OpNotMatches:
-		return kindString, false
-	default:
-		return 0, false
-	}
-}
-
-// operatorNames lists all operators.
-func operatorNames() []string {
-	return []string{
-		string(OpEquals), string(OpNotEquals), string(OpGreater), string(OpGreaterOrEqual), string(OpLess), string(OpLessOrEqual),
-		string(OpIn), string(OpNotIn), string(OpContains), string(OpNotContains), string(OpStartsWith), string(OpEndsWith),
-		string(OpMatches), string(OpNotMatches), string(OpLengthEquals), string(OpLengthGreater), string(OpLengthLess),
-		string(OpExists), string(OpNotExists),
-	}
 }
 
 // readOperands splits the value, which is checked JSON.
@@ -208,7 +179,7 @@ func (c *condition) readOperands(want kind, list bool) *problem {
 // namesVerb reports whether the values are whole names of verbs or of providers, which have one spelling.
 // A part of a name, or a regular expression, is no name.
 func (c *condition) namesVerb() bool {
-	return slices.Contains([]string{fieldVerb, fieldProvider}, c.source.Field) && slices.Contains([]Operator{OpEquals, OpNotEquals, OpIn, OpNotIn}, c.source.Operator)
+	return slices.Contains([]string{fieldVerb, fieldProvider}, c.source.Field) && c.op.takes&kindNull != 0
 }
 
 // needs says what an operator's value must be.

@@ -223,26 +223,13 @@ func (c *condition) ofRecord(e *evaluation, strict bool) (ok bool, reason why) {
 // compared with null and with lists, and with nothing else.
 func (c *condition) contextual(e *evaluation, v value) (finding, why) {
 	absent := v.kind == kindNull
-	switch c.source.Operator {
-	case OpExists:
-		return found(!absent), whyJudged
-	case OpNotExists:
-		return found(absent), whyJudged
-	default:
-	}
-	if absent && c.other != nil {
+	switch {
+	case c.op.takes == 0:
+		return found(absent != c.op.want), whyJudged
+	case absent && c.other != nil:
 		return unsure, whyNull // two that are missing are not the same
-	}
-	switch c.source.Operator {
-	case OpEquals, OpNotEquals, OpIn, OpNotIn:
-		if absent {
-			null := false
-			for i := range c.list {
-				null = null || c.list[i].kind == kindNull
-			}
-			return found(null == (c.source.Operator == OpEquals || c.source.Operator == OpIn)), whyJudged
-		}
-	default:
+	case absent && c.op.takes&kindNull != 0:
+		return found(c.takesNull() == c.op.want), whyJudged
 	}
 	return c.test(&e.args, v)
 }
@@ -257,10 +244,8 @@ func found(ok bool) finding {
 // at judges one place in the arguments.
 func (c *condition) at(d *document, i uint32, there, known bool, types kind) (finding, why) {
 	switch {
-	case c.source.Operator == OpExists:
-		return found(there), whyJudged
-	case c.source.Operator == OpNotExists:
-		return found(!there), whyJudged
+	case c.op.takes == 0:
+		return found(there == c.op.want), whyJudged
 	case !there && known:
 		return unsure, whyLacks
 	case !there:
@@ -272,9 +257,9 @@ func (c *condition) at(d *document, i uint32, there, known bool, types kind) (fi
 		return unsure, c.otherWhy
 	case known && v.kind&types == 0:
 		return unsure, whySchema
-	case v.kind == kindArray && (c.source.Operator == OpContains || c.source.Operator == OpNotContains):
-		return c.element(d, i, c.source.Operator == OpContains)
-	case c.source.Operator.ofLength() && v.kind&(kindArray|kindObject) != 0:
+	case v.kind == kindArray && c.op.parts:
+		return c.element(d, i)
+	case c.op.length && v.kind&(kindArray|kindObject) != 0:
 		return c.length(v, d.node(i).count)
 	}
 	return c.test(d, v)
@@ -285,51 +270,12 @@ func (c *condition) test(d *document, v value) (finding, why) {
 	if c.otherWhy != whyJudged {
 		return unsure, c.otherWhy
 	}
-	work := c.work(v)
+	work := compareWork*max(1, len(c.list)) + c.op.work(c, v)
 	if work > d.left {
 		return unsure, whyWork
 	}
 	d.spend(work)
-	switch c.source.Operator {
-	case OpEquals, OpIn:
-		return c.oneOf(v, true)
-	case OpNotEquals, OpNotIn:
-		return c.oneOf(v, false)
-	case OpContains:
-		return c.contains(v, true)
-	case OpNotContains:
-		return c.contains(v, false)
-	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual:
-		return c.order(v)
-	case OpLengthEquals, OpLengthGreater, OpLengthLess:
-		return c.length(v, 0)
-	default:
-		return c.like(v)
-	}
-}
-
-// What comparing takes, in steps of a regular expression.
-const (
-	compareWork  = 4  // one value, besides its length
-	bytesPerStep = 16 // of a text that is searched or compared
-)
-
-// work returns the most work that comparing v takes.
-func (c *condition) work(v value) int {
-	work := compareWork * max(1, len(c.list))
-	switch c.source.Operator {
-	case OpMatches, OpNotMatches:
-		if v.kind == kindString && len(v.text) <= maxMatchLen {
-			work += c.re.Cost(len(v.text))
-		}
-	case OpContains, OpNotContains, OpLengthEquals, OpLengthGreater, OpLengthLess:
-		work += len(v.text) / bytesPerStep
-	default: // at most as much as the operands are long
-		for i := range c.list {
-			work += len(c.list[i].text) / bytesPerStep
-		}
-	}
-	return work
+	return c.op.test(c, v)
 }
 
 // equal reports whether value and operand are equal. ok is false where they are of
@@ -348,21 +294,21 @@ func (o *operand) equal(v value) (same, ok bool) {
 	return ok && d.compare(&o.number) == 0, ok
 }
 
-// oneOf judges whether v is in the list, as want says.
-func (c *condition) oneOf(v value, want bool) (finding, why) {
+// oneOf judges whether v is in the list, as the operator wants it.
+func (c *condition) oneOf(v value) (finding, why) {
 	comparable, onlyNull := false, true
 	for i := range c.list {
 		o := &c.list[i]
 		same, ok := o.equal(v)
 		if same {
-			return found(want), whyJudged
+			return found(c.op.want), whyJudged
 		}
 		if o.kind != kindNull {
 			comparable, onlyNull = comparable || ok, false
 		}
 	}
 	if comparable || onlyNull {
-		return found(!want), whyJudged
+		return found(!c.op.want), whyJudged
 	}
 	return unsure, mismatch(c.list, v)
 }
@@ -390,21 +336,21 @@ func mismatch(list []operand, v value) why {
 	return whyNotSingle
 }
 
-// contains judges whether a string has a part, as want says.
-func (c *condition) contains(v value, want bool) (finding, why) {
+// contains judges whether a string has a part, as the operator wants it.
+func (c *condition) contains(v value) (finding, why) {
 	switch {
 	case v.kind == kindString && c.list[0].kind != kindString:
 		return unsure, mismatch(c.list, v)
 	case v.kind == kindString:
-		return found(bytes.Contains(v.text, c.list[0].text) == want), whyJudged
+		return found(bytes.Contains(v.text, c.list[0].text) == c.op.want), whyJudged
 	case v.kind == kindNull:
 		return unsure, whyNull
 	}
 	return unsure, whyNotText
 }
 
-// element judges whether array i has an element, as want says.
-func (c *condition) element(d *document, i uint32, want bool) (finding, why) {
+// element judges whether array i has an element, as the operator wants it.
+func (c *condition) element(d *document, i uint32) (finding, why) {
 	all := true
 	for at := i + 1; at < d.node(i).next; at = d.node(at).next {
 		if !d.spend(compareWork + len(c.list[0].text)/bytesPerStep) {
@@ -412,14 +358,14 @@ func (c *condition) element(d *document, i uint32, want bool) (finding, why) {
 		}
 		same, ok := c.list[0].equal(d.value(at))
 		if same {
-			return found(want), whyJudged
+			return found(c.op.want), whyJudged
 		}
 		all = all && ok
 	}
 	if !all {
 		return unsure, whyElements
 	}
-	return found(!want), whyJudged
+	return found(!c.op.want), whyJudged
 }
 
 func (c *condition) order(v value) (finding, why) {
@@ -430,32 +376,5 @@ func (c *condition) order(v value) (finding, why) {
 	if !ok {
 		return unsure, whyNotNumber
 	}
-	r := d.compare(&c.list[0].number)
-	switch c.source.Operator {
-	case OpGreater:
-		return found(r > 0), whyJudged
-	case OpGreaterOrEqual:
-		return found(r >= 0), whyJudged
-	case OpLess:
-		return found(r < 0), whyJudged
-	default:
-		return found(r <= 0), whyJudged
-	}
-}
-
-func (c *condition) like(v value) (finding, why) {
-	if v.kind != kindString {
-		return unsure, mismatch(c.list, v)
-	}
-	switch c.source.Operator {
-	case OpStartsWith:
-		return found(bytes.HasPrefix(v.text, c.list[0].text)), whyJudged
-	case OpEndsWith:
-		return found(bytes.HasSuffix(v.text, c.list[0].text)), whyJudged
-	default:
-		if len(v.text) > maxMatchLen {
-			return unsure, whyTooLong
-		}
-		return found(c.re.Match(v.text) == (c.source.Operator == OpMatches)), whyJudged
-	}
+	return found(c.op.meets(d.compare(&c.list[0].number))), whyJudged
 }

@@ -113,32 +113,6 @@ type Narrowing struct {
 	Except []Matcher `json:"except,omitempty"` // none may fit
 }
 
-// Operator compares a field with a condition's value.
-type Operator string
-
-// Operators.
-const (
-	OpEquals         Operator = "equals"
-	OpNotEquals      Operator = "not_equals"
-	OpGreater        Operator = "greater"
-	OpGreaterOrEqual Operator = "greater_or_equal"
-	OpLess           Operator = "less"
-	OpLessOrEqual    Operator = "less_or_equal"
-	OpIn             Operator = "in"
-	OpNotIn          Operator = "not_in"
-	OpContains       Operator = "contains"
-	OpNotContains    Operator = "not_contains"
-	OpStartsWith     Operator = "starts_with"
-	OpEndsWith       Operator = "ends_with"
-	OpMatches        Operator = "matches" // RE2
-	OpExists         Operator = "exists"
-	OpNotExists      Operator = "not_exists"
-	OpNotMatches     Operator = "not_matches" // RE2
-	OpLengthEquals   Operator = "length_equals"
-	OpLengthGreater  Operator = "length_greater"
-	OpLengthLess     Operator = "length_less"
-)
-
 // Condition compares one field of a call with a value, or is a group of conditions. A group
 // has one of Any, All and Not, and nothing else.
 type Condition struct {

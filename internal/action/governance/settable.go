@@ -2,7 +2,6 @@ package governance
 
 import (
 	"errors"
-	"slices"
 	"strings"
 )
 
@@ -157,7 +156,7 @@ func CallersWords(action Action, list []Condition) []CallersWord {
 // another field counts as true where the operator does not ask that both are alike.
 func (c *condition) trueOfSilence(strict bool) bool {
 	if c.other != nil {
-		return !slices.Contains([]Operator{OpEquals, OpContains, OpStartsWith, OpEndsWith, OpLengthEquals}, c.source.Operator)
+		return !c.op.alike
 	}
 	e := evaluation{args: document{data: []byte("{}"), left: maxWork}}
 	ok, _ := c.isMet(&e, strict)

@@ -35,14 +35,13 @@ func (f *Fields) Misfit(source Condition) string {
 	switch {
 	case !known:
 		return "the verb's schema does not have it"
-	case source.Operator.ofLength() && types&(kindString|kindArray|kindObject) == 0:
+	case c.op.length && types&(kindString|kindArray|kindObject) == 0:
 		return "the verb's schema gives it a type without a length"
-	case len(c.list) == 0 || source.Operator.ofLength():
+	case len(c.list) == 0 || c.op.length:
 		return ""
 	}
-	contains := source.Operator == OpContains || source.Operator == OpNotContains
 	for _, o := range c.list {
-		if o.kind == kindNull || o.kind&types != 0 || (contains && types&kindArray != 0) {
+		if o.kind == kindNull || o.kind&types != 0 || (c.op.parts && types&kindArray != 0) {
 			return ""
 		}
 	}
@@ -151,47 +150,19 @@ func (c Condition) CountsBelowZero() bool {
 		return false
 	}
 	n, err := exact.NewFromString(string(c.Value))
-	switch lower(c.Operator) {
-	case OpLess:
-		return err == nil && n.Sign() <= 0
-	case OpLessOrEqual, OpEquals:
-		return err == nil && n.Sign() < 0
-	default:
+	switch op, _ := lower(c.Operator).row(); {
+	case err != nil:
 		return false
+	case op.meets != nil:
+		return !op.rises && !op.meets(-n.Sign()) // not even 0 meets it
+	default:
+		return op.name == OpEquals && n.Sign() < 0
 	}
 }
 
 // excludes reports whether no value can meet both c and o, as far as c's operator shows.
 func (c *condition) excludes(o *condition) bool {
-	mine, other := c.source.Operator, o.source.Operator
-	switch mine {
-	case OpExists:
-		return other == OpNotExists || (c.ofContext() && o.onlyNull())
-	case OpNotExists:
-		// Where an argument is missing, the other condition may count as true.
-		return c.ofContext() && (other == OpEquals || other == OpIn) && !o.takesNull()
-	case OpEquals, OpIn:
-		return c.noneMeets(o)
-	case OpLengthEquals, OpLengthGreater:
-		return c.excludesLength(o)
-	case OpMatches:
-		return other == OpNotMatches && bytes.Equal(c.text(), o.text())
-	case OpGreater, OpGreaterOrEqual:
-		if other != OpLess && other != OpLessOrEqual {
-			return false
-		}
-		r := c.list[0].number.compare(&o.list[0].number)
-		return r > 0 || (r == 0 && (mine == OpGreater || other == OpLess))
-	case OpContains:
-		same, _ := c.list[0].equal(value{kind: o.kind(), text: o.text()})
-		return other == OpNotContains && same
-	case OpStartsWith:
-		return (other == OpStartsWith && !bytes.HasPrefix(c.text(), o.text()) && !bytes.HasPrefix(o.text(), c.text())) || c.contradictsLack(o)
-	case OpEndsWith:
-		return (other == OpEndsWith && !bytes.HasSuffix(c.text(), o.text()) && !bytes.HasSuffix(o.text(), c.text())) || c.contradictsLack(o)
-	default: // o's operator may show it
-		return false
-	}
+	return c.op.excludes != nil && c.op.excludes(c, o)
 }
 
 // ofContext reports whether the field is null where the call lacks it.
@@ -199,17 +170,17 @@ func (f *field) ofContext() bool { return f.from != ofArgs && f.from != ofLookup
 
 // excludesLength is excludes for a condition on a length that is one number, or a lower bound.
 func (c *condition) excludesLength(o *condition) bool {
-	if !o.source.Operator.ofLength() {
+	if !o.op.length {
 		return false
 	}
 	r := c.list[0].number.compare(&o.list[0].number)
 	switch {
-	case c.source.Operator == OpLengthEquals && o.source.Operator == OpLengthEquals:
+	case c.op.name == OpLengthEquals && o.op.name == OpLengthEquals:
 		return r != 0
-	case c.source.Operator == OpLengthEquals && o.source.Operator == OpLengthGreater:
+	case c.op.name == OpLengthEquals && o.op.name == OpLengthGreater:
 		return r <= 0
 	}
-	return r >= 0 && o.source.Operator == OpLengthLess
+	return r >= 0 && o.op.name == OpLengthLess
 }
 
 // kind returns the kind of the first value. exists and not_exists have no value.
@@ -230,7 +201,7 @@ func (c *condition) text() []byte {
 // contradictsLack reports whether o forbids a part that c demands: a string that begins or
 // ends with c's text contains every part of that text.
 func (c *condition) contradictsLack(o *condition) bool {
-	return o.source.Operator == OpNotContains && o.kind() == kindString && bytes.Contains(c.text(), o.text())
+	return o.op.name == OpNotContains && o.kind() == kindString && bytes.Contains(c.text(), o.text())
 }
 
 func (c *condition) takesNull() bool {
@@ -239,13 +210,13 @@ func (c *condition) takesNull() bool {
 
 // onlyNull reports whether null is the one value that meets the condition.
 func (c *condition) onlyNull() bool {
-	return (c.source.Operator == OpEquals || c.source.Operator == OpIn) &&
+	return (c.op.name == OpEquals || c.op.name == OpIn) &&
 		!slices.ContainsFunc(c.list, func(o operand) bool { return o.kind != kindNull })
 }
 
 // noneMeets reports whether none of the values that c names meets o.
 func (c *condition) noneMeets(o *condition) bool {
-	if o.source.Operator == OpExists || o.source.Operator == OpNotExists {
+	if o.op.takes == 0 {
 		return false
 	}
 	for _, v := range c.list {

@@ -67,7 +67,7 @@ func (c *condition) readWindow() (wrong []*problem) {
 	var p *problem
 	w.per, p = readPer(source.Per)
 	note(p)
-	if c.source.Operator.comparesWindows() {
+	if c.op.windows {
 		w.bound, p = c.readBound()
 	} else {
 		p = &problem{"operator", ruleEnum, "must be greater, greater_or_equal, less, less_or_equal, equals or not_equals: it compares a window"}
@@ -130,15 +130,6 @@ func countsBy(field string) bool {
 		return true
 	}
 	return strings.HasPrefix(field, argsPrefix)
-}
-
-func (o Operator) comparesWindows() bool {
-	switch o {
-	case OpEquals, OpNotEquals, OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual:
-		return true
-	default:
-		return false
-	}
 }
 
 // readPer reads the length of a window.
@@ -232,24 +223,14 @@ func (c *condition) windowMeets(low, high exact.Decimal, strict bool) bool {
 	bound := c.window.bound
 	within := low.LessThanOrEqual(bound) && high.GreaterThanOrEqual(bound)
 	only := low.Equal(bound) && high.Equal(bound)
-	switch c.source.Operator {
-	case OpGreater, OpGreaterOrEqual, OpLess, OpLessOrEqual:
+	switch {
+	case c.op.meets != nil:
 		n := low
 		if c.decidedByHigh(strict) {
 			n = high
 		}
-		r := n.Cmp(bound)
-		switch c.source.Operator {
-		case OpGreater:
-			return r > 0
-		case OpGreaterOrEqual:
-			return r >= 0
-		case OpLess:
-			return r < 0
-		default:
-			return r <= 0
-		}
-	case OpEquals:
+		return c.op.meets(n.Cmp(bound))
+	case c.op.want:
 		return strict && within || only
 	default: // not_equals
 		return strict && !only || !within
@@ -257,7 +238,4 @@ func (c *condition) windowMeets(low, high exact.Decimal, strict bool) bool {
 }
 
 // decidedByHigh reports whether the high number decides alone, of operators that order.
-func (c *condition) decidedByHigh(strict bool) bool {
-	rising := c.source.Operator == OpGreater || c.source.Operator == OpGreaterOrEqual
-	return rising == strict
-}
+func (c *condition) decidedByHigh(strict bool) bool { return c.op.rises == strict }

@@ -448,7 +448,7 @@ func (u *WindowUse) stored(r *WindowReading) storedRead {
 		return out // in doubt the stricter side is taken already
 	}
 	for _, a := range r.asked {
-		bound, orders := a.one.window.bound, a.one.source.Operator != OpEquals && a.one.source.Operator != OpNotEquals
+		bound, orders := a.one.window.bound, a.one.op.meets != nil
 		byHigh := a.one.decidedByHigh(a.strict)
 		if byHigh || !orders {
 			out.High = append(out.High, storedBound{bound.String(), r.High.Cmp(bound)})
