@@ -57,7 +57,7 @@ func (s *mapModel) drive(ctx workflow.Context, writes flow.MapWrites) error {
 	if err != nil {
 		return err
 	}
-	s.m.heed(ctx, news)
+	s.m.heed(news)
 	in := flow.MapModelCall{Private: flow.IsPrivate(), MapRef: s.m.in.MapRef, Ref: s.ref}
 	for ; ; in.Turn++ {
 		turn, done, err := s.ask(ctx, in)

@@ -46,7 +46,7 @@ func (m *mapRun) pace(ctx workflow.Context) (paused bool, err error) {
 		m.begun = 0
 		news, err := writeMap(ctx, m.takeAll(ctx))
 		if err == nil {
-			m.heed(ctx, news)
+			m.heed(news)
 		}
 		return true, err
 	case m.lasted(ctx) > mostLasted:

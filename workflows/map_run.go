@@ -214,12 +214,12 @@ func (m *mapRun) look(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	m.heed(ctx, news)
+	m.heed(news)
 	return nil
 }
 
 // heed turns news into events.
-func (m *mapRun) heed(ctx workflow.Context, news flow.MapNews) {
+func (m *mapRun) heed(news flow.MapNews) {
 	if news.Over {
 		m.over = true
 		m.dropEvaluations()
@@ -286,7 +286,7 @@ func (m *mapRun) show(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
-	m.heed(ctx, news)
+	m.heed(news)
 	if !changed {
 		return nil
 	}
