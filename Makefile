@@ -56,29 +56,29 @@ fmt: bin/golangci-lint ## format the Go code the way lint wants it
 
 # --- checking it ------------------------------------------------------------
 
-# The race detector runs where our own code runs beside itself. It takes up to fifteen times as long,
-# so these packages go without it, in a lane of their own:
-# - the test binary that links the embedded Temporal server: that alone takes minutes to compile;
-# - the suites that use test/rig: they run the service as processes of their own, which the detector of
-#   the test's process does not see;
-# - SEQUENTIAL: they start no goroutine, as internal/dev/arch checks. Where others call them from
-#   goroutines, the detector watches them too.
+# The race detector takes up to fifteen times as long, so it has a lane of its own: the packages that start
+# goroutines, as internal/dev/arch checks, and what those share. `make test-race` has all packages. The
+# suites that use test/rig run the service as processes of their own, which the detector of the test's
+# process does not see.
 # The suites come first: they take longest, and mostly wait, so that others run beside them. They find
-# compiled what they build of cmd/. `make verify` vets, tagged files too: with each test, vet would read
-# all packages again, in every lane.
-SEQUENTIAL := internal/maps/stepmachine internal/models/rules internal/record/chain internal/agents/language internal/base/yamljson internal/provider/openapi
+# compiled what they build of cmd/. The linters of `make verify` vet, tagged files too: with each test, vet
+# would read all packages again, in every lane.
+RACE := activities api internal/action/run internal/agents/conversation internal/base/bytelru \
+	internal/base/share internal/base/turns internal/edge/egress internal/edge/engine internal/edge/issuer \
+	internal/edge/jqchild internal/maps/execution internal/process/app internal/process/memory \
+	internal/provider/httpcall internal/provider/vault internal/record/audit internal/record/ended \
+	internal/record/event internal/service/answering internal/service/dispatch internal/service/importing \
+	internal/service/mailing internal/service/stepping internal/tenant/auth internal/tenant/limits \
+	internal/tenant/webhook
 
-# $(call lane,SIGN) lists packages with tests: with the sign ! those for the race detector, with an empty
-# one the others.
-server := / go\.temporal\.io\/server\/temporal( |$$)/
-suite := / agentruntime\/test\/rig( |$$)/
-lane = $(GO) list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./... | \
-	awk -v sequential=' $(SEQUENTIAL:%=agentruntime/%.test) ' '$$1 ~ /\.test$$/ && $(1)($(server) || $(suite) || index(sequential, " " $$1 " ")) { sub(/\.test$$/, "", $$1); print $$1 }' | sort -r
+# The packages with tests that are not in that lane, the suites first.
+plain = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | \
+	awk -v race=' $(RACE:%=agentruntime/%) ' '$$1 && !index(race, " " $$1 " ")' | sort -r
 
 .PHONY: test
 test: bin/progress bin/stripe-mock ## run the tests, with the race detector where it is affordable
-	packages=$$($(call lane,)); $(PROGRESS) -tests $$packages; $(PROGRESS) ./cmd/...; $(GO) test -vet=off -timeout 30m $$packages
-	packages=$$($(call lane,!)); $(PROGRESS) -tests -race $$packages; $(GO) test -race -vet=off -timeout 30m $$packages
+	packages=$$($(plain)); $(PROGRESS) -tests $$packages; $(PROGRESS) ./cmd/...; $(GO) test -vet=off -timeout 30m $$packages
+	$(PROGRESS) -tests -race $(RACE:%=./%); $(GO) test -race -vet=off -timeout 30m $(RACE:%=./%)
 
 .PHONY: test-race
 test-race: bin/stripe-mock ## run all tests with the race detector, the Temporal server too (slow)
@@ -91,8 +91,7 @@ lint: bin/golangci-lint bin/workflowcheck ## run golangci-lint, and workflowchec
 
 .PHONY: verify
 verify: verify-gen verify-format verify-modules lint ## everything that must pass before a commit, besides the tests
-	$(GO) vet ./...
-	$(GO) vet -tags external ./cmd/agentruntime-dev
+	$(GO) vet -tags external ./cmd/agentruntime-dev # the linters vet the rest
 
 # Compares the tree with itself before and after, so it works on uncommitted
 # changes and in an exported archive.
