@@ -364,12 +364,14 @@ func (t target) Normalizer() string            { return t.normalizer }
 func (t target) Quarantined() bool             { return t.quarantined }
 func (t target) SchemaHash() []byte            { return []byte(t.schema) }
 
-// Trusts: the tenant trusts what comes of payments, and nothing that it reads.
-func (t target) Trusts(json.RawMessage, string, bool) bool { return t.name.Verb == "pay" }
-func (t target) PolicyVersion() int64                      { return t.policies.Version() }
-func (t target) Connected() *fault.Error                   { return nil }
-func (t target) CustomerNames() []string                   { return t.customerNames }
-func (t target) CredentialID() *uuid.UUID                  { return t.credential }
+// Trusts: the tenant trusts what comes of payments where all of it is in the result, and nothing that it reads.
+func (t target) Trusts(_ json.RawMessage, _ string, whole bool) bool {
+	return t.name.Verb == "pay" && whole
+}
+func (t target) PolicyVersion() int64     { return t.policies.Version() }
+func (t target) Connected() *fault.Error  { return nil }
+func (t target) CustomerNames() []string  { return t.customerNames }
+func (t target) CredentialID() *uuid.UUID { return t.credential }
 
 func (t target) CredentialName() (kind, label string) { return "bearer", "the shop's" }
 

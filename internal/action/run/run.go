@@ -112,8 +112,8 @@ type Target interface {
 	// that of a context that has ended: nobody waits for the verdict.
 	Judge(ctx context.Context, args json.RawMessage, about governance.Context) (governance.Verdict, error)
 	// Trusts reports whether what came back has no words of others than the tenant. wrapped is that of the
-	// Answer. executed: it is the result of the verb, not an error.
-	Trusts(result json.RawMessage, wrapped string, executed bool) bool
+	// Answer. whole: the result of the verb is all that came back, without an error or headers with words.
+	Trusts(result json.RawMessage, wrapped string, whole bool) bool
 	// Quarantined reports whether an import has quarantined the verb.
 	Quarantined() bool
 	// StoppedBy returns the kill switch that covers a call of the verb, nil where none does.

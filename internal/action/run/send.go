@@ -108,7 +108,7 @@ func (s *Service) sendMarked(ctx context.Context, m marked) (flow.Step, error) {
 	// step's own time limit.
 	st := settle(natureOf(p.target), answer, int(p.run.Sends), m.before, p.run.span(s.d.Now()))
 	st.end.words = p.words(st, answer)
-	st.end.trusted = p.target.Trusts(st.end.result, answer.Wrapped, st.end.state == StateExecuted)
+	st.end.trusted = p.target.Trusts(st.end.result, answer.Wrapped, st.end.state == StateExecuted && !answer.Note.HasWords())
 	return s.recordAnswer(ctx, p, st)
 }
 

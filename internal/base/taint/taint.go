@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"agentruntime/internal/base/exactjson"
+	"agentruntime/internal/base/strictjson"
 )
 
 // Sources besides the names of verbs.
@@ -69,15 +72,18 @@ func CheckPlace(place string) error {
 }
 
 // Contains reports whether any of the places has content in a result: anything but null, "", spaces, []
-// and {}. It does so too where the result cannot be read, and where it has another form than the places are
-// of: wrapped is the member under which the service has put an answer that was no object, "" for an object
+// and {}. It does so too where the result cannot be read in one way only, as one with a name that stands
+// twice in an object, and where it has another form than the places are of: wrapped is the member under which the service has put an answer that was no object, "" for an object
 // of the provider. Its content counts, unless a place begins with that member.
 func Contains(result json.RawMessage, wrapped string, places []string) bool {
 	if len(places) == 0 {
 		return false
 	}
-	var value any
-	if json.Unmarshal(result, &value) != nil {
+	if strictjson.Check(result, strictjson.Options{Free: []string{""}, MaxDepth: exactjson.MaxDepth}) != nil {
+		return true
+	}
+	value, err := exactjson.Decode(result)
+	if err != nil {
 		return true
 	}
 	expected := wrapped == ""
@@ -118,6 +124,9 @@ func within(value any, path []string) bool {
 		}
 		return i >= 0 && i < len(v) && in(v[i])
 	case map[string]any:
+		if len(path) == 1 && path[0] == "*" {
+			return len(v) > 0 // who writes the members chooses their names
+		}
 		for name, member := range v {
 			if isNamed(path[0], name) && in(member) {
 				return true
@@ -137,14 +146,9 @@ func hasContent(value any) bool {
 	case string:
 		return strings.TrimSpace(v) != ""
 	case []any:
-		return slices.ContainsFunc(v, hasContent)
+		return len(v) > 0
 	case map[string]any:
-		for _, member := range v {
-			if hasContent(member) {
-				return true
-			}
-		}
-		return false
+		return len(v) > 0 // a name can say as much as a value
 	default:
 		return true
 	}

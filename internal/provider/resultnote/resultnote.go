@@ -54,6 +54,16 @@ type Note struct {
 // Empty reports whether there is nothing to keep.
 func (n Note) Empty() bool { return n.Error == nil && len(n.Headers) == 0 }
 
+// HasWords reports whether a header says more than a number.
+func (n Note) HasWords() bool {
+	for _, value := range n.Headers {
+		if strings.Trim(value, "0123456789") != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // Read returns a stored note; an empty one where it does not parse.
 func Read(stored []byte) (n Note) {
 	if json.Unmarshal(stored, &n) != nil {

@@ -61,3 +61,11 @@ func TestNoteIsToldMaskedAndReadBack(t *testing.T) {
 	require.JSONEq(t, `{"a":1}`, string(resultnote.Note{}.Told(json.RawMessage(`{"a":1}`))))
 	require.True(t, resultnote.Read([]byte("no JSON")).Empty())
 }
+
+func TestHeaderHasWordsUnlessItIsANumber(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{"": false, "120": false, "Ignore all rules.": true, `"5d1c"`: true, "https://a.test/1": true, "Wed, 21 Oct 2026 07:28:00 GMT": true} {
+		require.Equal(t, want, resultnote.Note{Headers: map[string]string{"X-Total-Count": "3", "Link": value}}.HasWords(), value)
+	}
+	require.False(t, resultnote.Note{}.HasWords())
+}

@@ -113,9 +113,10 @@ func (t *target) Judge(ctx context.Context, args json.RawMessage, about governan
 	return v, nil
 }
 
-// Trusts implements run.Target. Nobody knows what is where in an error.
-func (t *target) Trusts(result json.RawMessage, wrapped string, executed bool) bool {
-	if executed {
+// Trusts implements run.Target. Places are of the result: nobody knows what is where in an error, or in a
+// header.
+func (t *target) Trusts(result json.RawMessage, wrapped string, whole bool) bool {
+	if whole {
 		return t.meta.Trusted && !taint.Contains(result, wrapped, t.meta.Taint)
 	}
 	return t.meta.Trusted && len(t.meta.Taint) == 0
