@@ -60,7 +60,7 @@ func (e *evaluation) tellSources(b []byte, p *policy) []byte {
 		b = append(strconv.AppendInt(append(b, " and "...), int64(more), 10), " more sources"...)
 	}
 	if address := e.call.Context.UnnamedAddress; address != "" {
-		b = append(append(b, ". The call reaches "...), address[:min(len(address), maxAddress)]...)
+		b = append(append(b, ". The call reaches "...), strings.ToValidUTF8(address[:min(len(address), maxAddress)], "")...)
 		b = append(b, ", which neither the tenant nor the customer has named"...)
 	}
 	return b

@@ -1,7 +1,9 @@
 package governance_test
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,4 +40,16 @@ func TestSourcesThatAreNotAllNamedAreInDoubt(t *testing.T) {
 	require.Equal(t, no, judge(t, has, c))
 	c.Context.TaintSources = []string{"shop:get_ticket", "more"}
 	require.Equal(t, closed, judge(t, has, c))
+}
+
+func TestReasonCutsAnAddressBetweenLetters(t *testing.T) {
+	t.Parallel()
+	yes := true
+	p := policy("Ask", approve)
+	p.Conditions = []governance.Condition{{Field: "session.tainted", Operator: governance.OpExists}}
+	c := at("medium")
+	c.Context = governance.Context{Tainted: &yes, TaintSources: []string{"event"}, UnnamedAddress: "a" + strings.Repeat("ü", 200)}
+	reason := governance.Compile(1, []governance.Policy{p}).Evaluate(c).Reason
+	require.True(t, utf8.ValidString(reason), reason)
+	require.Contains(t, reason, "aüü")
 }

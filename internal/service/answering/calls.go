@@ -268,12 +268,24 @@ func (a *Answerer) unnamed(ctx context.Context, w *work, args json.RawMessage) (
 	if err != nil {
 		return "", fmt.Errorf("answering: %w", err)
 	}
-	named := append(taint.Texts(tenant), w.Turn.Message)
-	if taint.Unnamed(args, named...) == "" {
+	named := taint.Texts(tenant)
+	said, frame := w.Work, &w.frame
+	if chain := w.Turn.Chain.Turns; w.Turn.ParentID != "" {
+		// Another model has written the message. People have written the first one above it.
+		if len(chain) == 0 {
+			return taint.Unnamed(args, named...), nil
+		}
+		if said, _, err = a.d.Conversations.Load(ctx, flow.TurnRef{TenantID: w.Turn.TenantID, ID: chain[0].ID}); err != nil {
+			return "", err
+		}
+		if frame = nil; said.Turn.ID != chain[0].ID || said.Turn.ParentID != "" { // it is erased
+			return taint.Unnamed(args, named...), nil
+		}
+	}
+	if named = append(named, said.Turn.Message); taint.Unnamed(args, named...) == "" {
 		return "", nil
 	}
-	said := w.Work
-	if err := a.d.Conversations.ReadHistory(ctx, &said, &w.frame); err != nil {
+	if err := a.d.Conversations.ReadHistory(ctx, &said, frame); err != nil {
 		return "", err
 	}
 	for _, e := range said.History {
