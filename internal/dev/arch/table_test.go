@@ -82,6 +82,8 @@ func layers() []layer {
 		{"cmd/agentruntime-dev", append([]string{process, dev, "db"}, rules...)},
 
 		{record, slices.Concat(rules, []string{record}, store)},
+		// A service may know one that stands below it.
+		{"internal/service/answering", slices.Concat(rules, []string{record, edge, "internal/service/tooling"}, domains, store)},
 		{service, slices.Concat(rules, []string{record, edge}, domains, store)},
 		{edge, rules},
 		{"internal/process/config", append([]string{"db"}, rules...)},

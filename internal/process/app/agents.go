@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,8 +14,6 @@ import (
 	"agentruntime/internal/service/answering"
 	"agentruntime/internal/service/dispatch"
 	"agentruntime/internal/service/tooling"
-	"agentruntime/internal/tenant/account"
-	"agentruntime/internal/tenant/customer"
 )
 
 // buildConversations comes before the steps of Maps, which count for messages what they use.
@@ -40,7 +37,7 @@ func (a *App) buildAgents(targets *dispatch.Dispatcher, policies *policy.Sets) (
 		return err
 	}
 	a.answers, err = answering.New(answering.Deps{
-		Conversations: a.conversations, Runs: a.runs, Budgets: a.budgets, Models: a.models, Tools: agentTools{box, starts, a.catalog}, Maps: a.executions, Facts: a.facts, Sandbox: a.sandbox, Log: a.log,
+		Conversations: a.conversations, Runs: a.runs, Budgets: a.budgets, Models: a.models, Tools: answering.Toolbox{Box: box, Starts: starts, Catalog: a.catalog}, Maps: a.executions, Facts: a.facts, Sandbox: a.sandbox, Log: a.log,
 	})
 	return err
 }
@@ -66,44 +63,12 @@ func (k dataKeys) Key(ctx context.Context, tenant uuid.UUID) (*datakey.Key, erro
 // with them.
 type writers struct{ a *App }
 
-// presented opens the identity secrets of the key, where it has some.
-func (w writers) presented(ctx context.Context, who actor.Actor, req conversation.Request) (customer.Presented, error) {
-	p := customer.Presented{Mode: customer.Mode(req.Mode), CustomerID: req.CustomerID, Identity: req.Identity, Hash: req.IdentityHash}
-	if len(req.IdentitySecrets) == 0 {
-		return p, nil
-	}
-	key, err := w.a.vault.Key(ctx, who.TenantID)
-	if err != nil {
-		return p, fmt.Errorf("app: open an identity secret: %w", err)
-	}
-	for _, sealed := range req.IdentitySecrets {
-		secret, err := key.Open(account.IdentityPlace(who.TenantID, who.ID), sealed)
-		if err != nil {
-			return p, fmt.Errorf("app: open an identity secret: %w", err)
-		}
-		p.Secrets = append(p.Secrets, secret)
-	}
-	return p, nil
-}
-
 // Check implements conversation.Customers.
 func (w writers) Check(ctx context.Context, who actor.Actor, req conversation.Request) error {
-	p, err := w.presented(ctx, who, req)
-	if err != nil {
-		return err
-	}
-	return p.Check()
+	return answering.Writers{Keys: w.a.vault}.Check(ctx, who, req)
 }
 
 // Writer implements conversation.Customers.
 func (w writers) Writer(ctx context.Context, who actor.Actor, req conversation.Request) (*conversation.Writer, error) {
-	p, err := w.presented(ctx, who, req)
-	if err != nil {
-		return nil, err
-	}
-	found, err := w.a.customers.Identify(ctx, who, p)
-	if err != nil || found == nil {
-		return nil, err
-	}
-	return &conversation.Writer{ID: found.Customer.ID, Ignored: found.Ignored}, nil
+	return answering.Writers{Keys: w.a.vault, Customers: w.a.customers}.Writer(ctx, who, req)
 }

@@ -1,4 +1,4 @@
-package app
+package answering
 
 import (
 	"context"
@@ -11,30 +11,29 @@ import (
 	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/models/model"
 	"agentruntime/internal/provider/catalog"
-	"agentruntime/internal/service/answering"
 	"agentruntime/internal/service/tooling"
 )
 
-// agentTools are the tools of agents.
-type agentTools struct {
-	box     *tooling.Toolbox
-	starts  *tooling.Starts
-	catalog *catalog.Catalog
+// Toolbox implements Tools by the tools of the catalog, the Maps and the agents that an agent may use.
+type Toolbox struct {
+	Box     *tooling.Toolbox
+	Starts  *tooling.Starts
+	Catalog *catalog.Catalog
 }
 
-func offerOf(o answering.Offer) tooling.Offer {
+func offerOf(o Offer) tooling.Offer {
 	return tooling.Offer{Tenant: o.Tenant, Tools: o.Definition.Tools, SOPs: o.Definition.SOPs, Matched: o.Matched, Message: o.Message}
 }
 
-// Offer implements answering.Tools.
-func (t agentTools) Offer(ctx context.Context, o answering.Offer) (answering.Toolset, error) {
-	starts, err := t.starts.Offer(ctx, o.Tenant, o.Definition.Maps, o.Said)
+// Offer implements Tools.
+func (t Toolbox) Offer(ctx context.Context, o Offer) (Toolset, error) {
+	starts, err := t.Starts.Offer(ctx, o.Tenant, o.Definition.Maps, o.Said)
 	if err != nil {
-		return answering.Toolset{}, err
+		return Toolset{}, err
 	}
 	if o.MayAsk {
-		if starts, err = t.starts.Agents(ctx, o.Tenant, o.Definition.Tools.Agents(), starts); err != nil {
-			return answering.Toolset{}, err
+		if starts, err = t.Starts.Agents(ctx, o.Tenant, o.Definition.Tools.Agents(), starts); err != nil {
+			return Toolset{}, err
 		}
 	}
 	offer := offerOf(o)
@@ -42,43 +41,43 @@ func (t agentTools) Offer(ctx context.Context, o answering.Offer) (answering.Too
 	if o.Remembers {
 		offer.Platform = tooling.MemoryTools()
 	}
-	set, err := t.box.Offer(ctx, offer)
+	set, err := t.Box.Offer(ctx, offer)
 	if err != nil {
-		return answering.Toolset{}, err
+		return Toolset{}, err
 	}
 	out, err := toolset(set)
 	out.Advice = starts.Advice
 	return out, err
 }
 
-func toolset(set tooling.Set) (out answering.Toolset, err error) {
+func toolset(set tooling.Set) (out Toolset, err error) {
 	out.Tools, out.Verbs = set.Tools(), set.Verbs()
 	if out.Stored, err = json.Marshal(set); err != nil {
-		err = fmt.Errorf("app: tools of an agent: %w", err)
+		err = fmt.Errorf("answering: tools of an agent: %w", err)
 	}
 	return out, err
 }
 
-// Read implements answering.Tools.
-func (t agentTools) Read(stored json.RawMessage) (answering.Toolset, error) {
+// Read implements Tools.
+func (t Toolbox) Read(stored json.RawMessage) (Toolset, error) {
 	set, err := setOf(stored)
-	return answering.Toolset{Stored: stored, Tools: set.Tools(), Verbs: set.Verbs()}, err
+	return Toolset{Stored: stored, Tools: set.Tools(), Verbs: set.Verbs()}, err
 }
 
 func setOf(stored json.RawMessage) (set tooling.Set, err error) {
 	if err = json.Unmarshal(stored, &set); err != nil {
-		err = fmt.Errorf("app: stored tools of an agent: %w", err)
+		err = fmt.Errorf("answering: stored tools of an agent: %w", err)
 	}
 	return set, err
 }
 
-// Resolve implements answering.Tools.
-func (t agentTools) Resolve(ctx context.Context, o answering.Offer, offered answering.Toolset, call model.ToolCall) (out answering.Resolved, err error) {
+// Resolve implements Tools.
+func (t Toolbox) Resolve(ctx context.Context, o Offer, offered Toolset, call model.ToolCall) (out Resolved, err error) {
 	set, err := setOf(offered.Stored)
 	if err != nil {
 		return out, err
 	}
-	r, err := t.box.Resolve(ctx, o.Tenant, set, call)
+	r, err := t.Box.Resolve(ctx, o.Tenant, set, call)
 	if f := fault.As(err); f != nil && f.Code != fault.CodeServiceUnavailable && f.Code != fault.CodeInternal {
 		out.Failed = stepmachine.OfFault(f)
 		return out, nil
@@ -90,12 +89,12 @@ func (t agentTools) Resolve(ctx context.Context, o answering.Offer, offered answ
 	case tooling.CallVerb:
 		out.Verb, out.Args, out.Writes = r.Verb, r.Args, true
 		// The run finds out whether the verb is still there.
-		if found, err := t.catalog.Meta(ctx, o.Tenant, r.Verb); err == nil {
+		if found, err := t.Catalog.Meta(ctx, o.Tenant, r.Verb); err == nil {
 			out.Writes = found.Operation != verb.Read
 		}
 		return out, nil
 	case tooling.SearchVerbs, tooling.DescribeVerb:
-		text, grown, err := t.box.Answer(ctx, offerOf(o), set, r)
+		text, grown, err := t.Box.Answer(ctx, offerOf(o), set, r)
 		if err != nil {
 			return out, err
 		}
@@ -103,10 +102,10 @@ func (t agentTools) Resolve(ctx context.Context, o answering.Offer, offered answ
 		out.Answer, out.Grown = text, now.Stored
 		return out, err
 	case tooling.StartMap:
-		out.Starts, out.Args = &answering.Start{Kind: flow.KindMap, ID: r.Start.ID, Version: r.Start.Version}, r.Args
+		out.Starts, out.Args = &Start{Kind: flow.KindMap, ID: r.Start.ID, Version: r.Start.Version}, r.Args
 		return out, nil
 	case tooling.AskAgent:
-		out.Starts, out.Args = &answering.Start{Kind: flow.KindMessage, ID: r.Start.ID, Version: r.Start.Version}, r.Args
+		out.Starts, out.Args = &Start{Kind: flow.KindMessage, ID: r.Start.ID, Version: r.Start.Version}, r.Args
 		return out, nil
 	case tooling.Platform:
 		out.Platform, out.Args = r.Tool, r.Args
