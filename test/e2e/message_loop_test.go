@@ -214,7 +214,7 @@ func TestPromptsAreForOwners(t *testing.T) {
 	a := tenant.User.Do(http.MethodGet, at+"?prompts=true", nil)
 	prompt := saidOf(t, a, http.StatusOK).ModelCalls[0].Prompt
 	require.NotNil(t, prompt)
-	require.Contains(t, prompt.Advice, "Answer in German.")
+	require.Contains(t, prompt.Advice, "Answer in German")
 	require.Contains(t, prompt.Read[0].Text, "Wo ist die Melone?")
 	require.Equal(t, "Im Lager.", prompt.Wrote.Text)
 	require.NotContains(t, string(a.Body), card)

@@ -143,6 +143,17 @@ func bombs() map[string]string {
 	}
 }
 
+// evaluated asks again while the processor has no time for the program, which the answer says.
+func evaluated[T any](ask func() T, failure func(T) *programFault) (d T) {
+	for range 30 {
+		d = ask()
+		if f := failure(d); f == nil || f.Code != "SERVICE_UNAVAILABLE" {
+			break
+		}
+	}
+	return d
+}
+
 func TestProgramThatFailsLosesNoOutcome(t *testing.T) {
 	t.Parallel()
 	inBothLanes(t, func(t *testing.T, s *rig.Stack, _ string) {
@@ -152,7 +163,7 @@ func TestProgramThatFailsLosesNoOutcome(t *testing.T) {
 		for program, code := range bombs() {
 			id := ids(1)[0]
 			n++
-			d := asked(t, tenant.Runtime, "create_order", id, map[string]any{"fields": program})
+			d := evaluated(func() shaped { return asked(t, tenant.Runtime, "create_order", id, map[string]any{"fields": program}) }, func(d shaped) *programFault { return d.FieldsError })
 			require.Equal(t, "executed", d.Status)
 			require.Equal(t, "null", string(d.Result), program)
 			require.NotNil(t, d.FieldsError, program)
@@ -290,7 +301,9 @@ func TestLargeResultIsReadInPages(t *testing.T) {
 		}
 		small := asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": ".total", "max_bytes": 1})
 		require.Equal(t, "7", string(small.Result))
-		cut := asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": "[.items[0:20][].name]", "max_bytes": 16})
+		cut := evaluated(func() shaped {
+			return asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": "[.items[0:20][].name]", "max_bytes": 16})
+		}, func(d shaped) *programFault { return d.FieldsError })
 		require.Equal(t, 20*len(`"some name",`)+1, cut.ResultBytes, "the size of the cut")
 		require.True(t, cut.Truncated)
 		failed := asked(t, tenant.Runtime, "list_large", id, map[string]any{"fields": "empty"})
@@ -416,7 +429,7 @@ func TestNormalizedFormThatFailsLosesNoOutcome(t *testing.T) {
 		n++
 		id := ids(1)[0]
 		for range 2 {
-			d := normalizedOf(t, tenant.Runtime, "create_order", id, nil)
+			d := evaluated(func() normalizedData { return normalizedOf(t, tenant.Runtime, "create_order", id, nil) }, func(d normalizedData) *programFault { return d.NormalizedError })
 			require.JSONEq(t, `{}`, string(d.Normalized))
 			require.NotNil(t, d.NormalizedError, program)
 			require.Equal(t, code, d.NormalizedError.Code, program)

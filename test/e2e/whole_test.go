@@ -124,11 +124,17 @@ type importReport struct {
 func (s *stripe) importInto(t *testing.T, tenant *rig.Tenant) importReport {
 	t.Helper()
 	var report importReport
-	started := time.Now()
-	a := tenant.User.Do(http.MethodPost, "/v1/providers", map[string]any{
-		"slug": "stripe", "name": "Stripe", "domain": "payments", "base_url": s.base, "openapi": s.document,
-	})
-	took := time.Since(started)
+	var a rig.Answer
+	var took time.Duration
+	for range 10 { // imports of other tests may have all places
+		started := time.Now()
+		a = tenant.User.Do(http.MethodPost, "/v1/providers", map[string]any{
+			"slug": "stripe", "name": "Stripe", "domain": "payments", "base_url": s.base, "openapi": s.document,
+		})
+		if took = time.Since(started); a.Status != http.StatusServiceUnavailable {
+			break
+		}
+	}
 	require.Equal(t, http.StatusCreated, a.Status, "%s", a.Body)
 	a.Data(t, &report)
 	t.Logf("import: %d verbs in %s, %d degraded, %d rejected", report.Imported, took.Round(time.Millisecond), len(report.Degraded), len(report.Rejected))
