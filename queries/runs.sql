@@ -168,10 +168,13 @@ SELECT m.run_id FROM policy_matches m
 -- Takes the locks that a run needs before it moves to sending. The revocation of a key takes
 -- the first lock exclusively, and so does every change of policies, grants or kill switches
 -- (CloseGate) with the second. A change of a platform's provider takes the third. So the statement after
--- this one sees every change that has committed. A null key takes no lock.
+-- this one sees every change that has committed. The fourth is exclusive: of two equal calls that are
+-- compared (@equal), the later one sees that the other is sending. It is the last, so that who has it waits
+-- for none of the others. A null takes no lock.
 SELECT pg_advisory_xact_lock_shared(hashtextextended(sqlc.narg('key_id')::text, 0)),
        pg_advisory_xact_lock_shared(hashtextextended('gate:' || @tenant_id::text, 0)),
-       pg_advisory_xact_lock_shared(hashtextextended('platform gate:' || @provider::text, 0));
+       pg_advisory_xact_lock_shared(hashtextextended('platform gate:' || @provider::text, 0)),
+       pg_advisory_xact_lock(hashtextextended('equal:' || @tenant_id::text || encode(sqlc.narg('equal')::bytea, 'hex'), 0));
 
 -- name: CloseGate :exec
 -- The last statement of a change of a policy or a grant, or of a new kill switch. It waits for the runs of the tenant
@@ -181,7 +184,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('gate:' || @tenant_id::text, 0));
 
 -- name: MarkSending :many
 -- Commits before the first byte leaves. It does not change a run that was cancelled or that another
--- attempt has claimed, nor one that the gate does not let through; see db/functions/gate_is_open.sql.
+-- attempt has claimed, nor one that the gate does not let through; see db/functions/gate_is_open.sql. With the
+-- fingerprint @equal it does not change one whose chain has an equal write that is not settled.
 -- If the run was held, its approval must be approved and be the one that the caller compared. If it
 -- uses a grant, the grant must still be valid. A run already in sending, without a mark for
 -- @silent_seconds, was interrupted by a crash: @resend says whether its verb may be sent again.
@@ -196,21 +200,29 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
    AND (r.state = 'claimed' OR (r.state = 'sending' AND @resend::boolean AND r.updated_at <= now() - make_interval(secs => @silent_seconds::float8)))
    AND gate_is_open(r.tenant_id, r.provider, r.key_id, r.expires_at, @policy_version::bigint, sqlc.narg('provider_at')::timestamptz,
                     sqlc.narg('credential_id'), sqlc.narg('credential_at')::timestamptz, @covers::text[], @probe::boolean)
+   AND (sqlc.narg('equal')::bytea IS NULL OR NOT EXISTS (SELECT FROM unsettled_call(r.tenant_id, sqlc.narg('equal')::bytea, r.parent_id, r.unsettled = 'others')))
    AND (NOT r.held OR r.approval_id = sqlc.narg('approval_id') AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved' OFFSET 0))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
 RETURNING r.sends, r.maybe_sent, r.in_doubt;
 
+-- name: UnsettledCall :many
+-- The equal write because of which MarkSending has not changed a run.
+SELECT u.execution_id::text AS execution_id, u.under_way::boolean AS under_way
+  FROM unsettled_call(@tenant_id, @fingerprint, @parent, @others::boolean) u;
+
 -- name: RequireSendingAhead :one
 -- Undoes a claim with the mark of sending that was judged before it was made, where it is not the claim of
--- a new run, or the gate does not let it through, or the call would use another credential now (@newest, null
--- where the step names one or there is none). It chooses as NewestCredential does for a call without a
--- customer. A write is counted in the budgets, as by RequireSending.
+-- a new run, or the gate does not let it through, or an equal write is not settled (@equal, see MarkSending), or
+-- the call would use another credential now (@newest, null where the step names one or there is none). It
+-- chooses as NewestCredential does for a call without a customer. A write is counted in the budgets, as by
+-- RequireSending.
 SELECT CASE
     WHEN (SELECT r.xmin = pg_current_xact_id()::xid AND r.state = 'sending'
              AND gate_is_open(r.tenant_id, r.provider, r.key_id, r.expires_at, @policy_version::bigint, sqlc.narg('provider_at')::timestamptz,
                               r.credential_id, sqlc.narg('credential_at')::timestamptz, @covers::text[], false)
+             AND (sqlc.narg('equal')::bytea IS NULL OR NOT EXISTS (SELECT FROM unsettled_call(r.tenant_id, sqlc.narg('equal')::bytea, r.parent_id, r.unsettled = 'others')))
             FROM runs r WHERE r.tenant_id = @tenant_id AND r.id = @id) IS NOT TRUE THEN run_not_changed()
     WHEN sqlc.narg('newest')::uuid IS NOT NULL AND (
         SELECT c.id FROM credentials c

@@ -976,6 +976,7 @@ type Run struct {
 	Driver          string
 	OfMap           *string
 	SentFingerprint []byte
+	Unsettled       *string
 }
 
 type RunErasure struct {

@@ -154,7 +154,7 @@ UPDATE runs SET state = CASE WHEN state = 'intercepted' THEN state ELSE $1 END,
        error_message = CASE WHEN state = 'intercepted' THEN error_message ELSE $3 END,
        lookups = NULL, updated_at = now(), finished_at = coalesce(finished_at, now())
  WHERE tenant_id = $4 AND id = $5 AND attempt = $6 AND state IN ('pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type CloseHeldRunParams struct {
@@ -256,6 +256,7 @@ func (q *Queries) CloseHeldRun(ctx context.Context, db DBTX, arg CloseHeldRunPar
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -372,21 +373,30 @@ func (q *Queries) DryRunsOf(ctx context.Context, db DBTX, arg DryRunsOfParams) (
 const EnterGate = `-- name: EnterGate :exec
 SELECT pg_advisory_xact_lock_shared(hashtextextended($1::text, 0)),
        pg_advisory_xact_lock_shared(hashtextextended('gate:' || $2::text, 0)),
-       pg_advisory_xact_lock_shared(hashtextextended('platform gate:' || $3::text, 0))
+       pg_advisory_xact_lock_shared(hashtextextended('platform gate:' || $3::text, 0)),
+       pg_advisory_xact_lock(hashtextextended('equal:' || $2::text || encode($4::bytea, 'hex'), 0))
 `
 
 type EnterGateParams struct {
 	KeyID    *string
 	TenantID string
 	Provider string
+	Equal    []byte
 }
 
 // Takes the locks that a run needs before it moves to sending. The revocation of a key takes
 // the first lock exclusively, and so does every change of policies, grants or kill switches
 // (CloseGate) with the second. A change of a platform's provider takes the third. So the statement after
-// this one sees every change that has committed. A null key takes no lock.
+// this one sees every change that has committed. The fourth is exclusive: of two equal calls that are
+// compared (@equal), the later one sees that the other is sending. It is the last, so that who has it waits
+// for none of the others. A null takes no lock.
 func (q *Queries) EnterGate(ctx context.Context, db DBTX, arg EnterGateParams) error {
-	_, err := db.Exec(ctx, EnterGate, arg.KeyID, arg.TenantID, arg.Provider)
+	_, err := db.Exec(ctx, EnterGate,
+		arg.KeyID,
+		arg.TenantID,
+		arg.Provider,
+		arg.Equal,
+	)
 	return err
 }
 
@@ -527,7 +537,7 @@ UPDATE runs SET state = $1, lookups = NULL, trusted = $2, result = $3, result_no
  WHERE tenant_id = $18 AND id = $19 AND attempt = $20 AND state = ANY ($21::text[])
    AND (sends = $22 OR state = 'claimed' OR $1 = 'executed')
    AND (state <> 'sending' OR $23::float8 = 0 OR updated_at <= now() - make_interval(secs => $23::float8))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type FinishRunParams struct {
@@ -665,6 +675,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -677,7 +688,7 @@ func (q *Queries) FinishRun(ctx context.Context, db DBTX, arg FinishRunParams) (
 }
 
 const GetRun = `-- name: GetRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint FROM runs WHERE tenant_id = $1 AND id = $2
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled FROM runs WHERE tenant_id = $1 AND id = $2
 `
 
 type GetRunParams struct {
@@ -761,6 +772,7 @@ func (q *Queries) GetRun(ctx context.Context, db DBTX, arg GetRunParams) (Run, e
 		&i.Driver,
 		&i.OfMap,
 		&i.SentFingerprint,
+		&i.Unsettled,
 	)
 	return i, err
 }
@@ -769,7 +781,7 @@ const HandOverRun = `-- name: HandOverRun :many
 UPDATE runs SET workflow_id = $1, driver = 'run', updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND workflow_id IN ($5, $1)
    AND state IN ('claimed', 'sending', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type HandOverRunParams struct {
@@ -869,6 +881,7 @@ func (q *Queries) HandOverRun(ctx context.Context, db DBTX, arg HandOverRunParam
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -886,7 +899,7 @@ UPDATE runs SET state = $1, held = true, grant_id = NULL, retry_after_ms = 0, ap
        reason = $8, credential_id = $9, updated_at = now(),
        finished_at = CASE WHEN $1 = 'intercepted' THEN now() END
  WHERE tenant_id = $10 AND id = $11 AND attempt = $12 AND state = 'claimed' AND NOT cancel_requested
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type HoldRunParams struct {
@@ -1001,6 +1014,7 @@ func (q *Queries) HoldRun(ctx context.Context, db DBTX, arg HoldRunParams) ([]Ru
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -1077,7 +1091,7 @@ func (q *Queries) LeaveRuns(ctx context.Context, db DBTX, arg LeaveRunsParams) e
 const LeftRuns = `-- name: LeftRuns :many
 SELECT l.run_id AS id, r.execution_id, (r.erased_at IS NOT NULL)::boolean AS erased
   FROM (SELECT q.run_id FROM runs_left q WHERE q.tenant_id = $1 AND q.look_at <= $2::timestamptz ORDER BY q.look_at LIMIT $3) l
- CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
+ CROSS JOIN LATERAL (SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled FROM runs x WHERE x.tenant_id = $1 AND x.id = l.run_id LIMIT 1) r
 `
 
 type LeftRunsParams struct {
@@ -1115,7 +1129,7 @@ func (q *Queries) LeftRuns(ctx context.Context, db DBTX, arg LeftRunsParams) ([]
 const LetThrough = `-- name: LetThrough :many
 UPDATE runs SET grant_id = $1, updated_at = now()
  WHERE tenant_id = $2 AND id = $3 AND attempt = $4 AND state = 'claimed' AND NOT held
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type LetThroughParams struct {
@@ -1213,6 +1227,7 @@ func (q *Queries) LetThrough(ctx context.Context, db DBTX, arg LetThroughParams)
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -1519,7 +1534,7 @@ func (q *Queries) LockErasing(ctx context.Context, db DBTX, arg LockErasingParam
 }
 
 const LockRun = `-- name: LockRun :one
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled FROM runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -1604,6 +1619,7 @@ func (q *Queries) LockRun(ctx context.Context, db DBTX, arg LockRunParams) (Run,
 		&i.Driver,
 		&i.OfMap,
 		&i.SentFingerprint,
+		&i.Unsettled,
 	)
 	return i, err
 }
@@ -1638,7 +1654,8 @@ UPDATE runs r SET state = 'sending', sends = r.sends + 1,
    AND (r.state = 'claimed' OR (r.state = 'sending' AND $10::boolean AND r.updated_at <= now() - make_interval(secs => $11::float8)))
    AND gate_is_open(r.tenant_id, r.provider, r.key_id, r.expires_at, $12::bigint, $13::timestamptz,
                     $1, $14::timestamptz, $15::text[], $16::boolean)
-   AND (NOT r.held OR r.approval_id = $17 AND EXISTS (
+   AND ($17::bytea IS NULL OR NOT EXISTS (SELECT FROM unsettled_call(r.tenant_id, $17::bytea, r.parent_id, r.unsettled = 'others')))
+   AND (NOT r.held OR r.approval_id = $18 AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'approved' OFFSET 0))
    AND (r.grant_id IS NULL OR EXISTS (
         SELECT FROM grants g WHERE g.tenant_id = r.tenant_id AND g.id = r.grant_id AND g.revoked_at IS NULL AND g.expires_at > now() OFFSET 0))
@@ -1662,6 +1679,7 @@ type MarkSendingParams struct {
 	CredentialAt    *time.Time
 	Covers          []string
 	Probe           bool
+	Equal           []byte
 	ApprovalID      *string
 }
 
@@ -1672,7 +1690,8 @@ type MarkSendingRow struct {
 }
 
 // Commits before the first byte leaves. It does not change a run that was cancelled or that another
-// attempt has claimed, nor one that the gate does not let through; see db/functions/gate_is_open.sql.
+// attempt has claimed, nor one that the gate does not let through; see db/functions/gate_is_open.sql. With the
+// fingerprint @equal it does not change one whose chain has an equal write that is not settled.
 // If the run was held, its approval must be approved and be the one that the caller compared. If it
 // uses a grant, the grant must still be valid. A run already in sending, without a mark for
 // @silent_seconds, was interrupted by a crash: @resend says whether its verb may be sent again.
@@ -1696,6 +1715,7 @@ func (q *Queries) MarkSending(ctx context.Context, db DBTX, arg MarkSendingParam
 		arg.CredentialAt,
 		arg.Covers,
 		arg.Probe,
+		arg.Equal,
 		arg.ApprovalID,
 	)
 	if err != nil {
@@ -1792,7 +1812,7 @@ const ReleaseRun = `-- name: ReleaseRun :many
 UPDATE runs SET state = 'claimed', lookups = NULL, approval_id = $1, edited_args = $2, sent_fingerprint = $3,
        give_up_at = $4, expires_at = $5, updated_at = now(), finished_at = NULL
  WHERE tenant_id = $6 AND id = $7 AND attempt = $8 AND state IN ('claimed', 'pending_approval', 'intercepted')
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type ReleaseRunParams struct {
@@ -1898,6 +1918,7 @@ func (q *Queries) ReleaseRun(ctx context.Context, db DBTX, arg ReleaseRunParams)
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -1914,7 +1935,7 @@ UPDATE runs r SET cancel_requested = true, state = 'cancelled', lookups = NULL, 
  WHERE r.tenant_id = $1 AND r.id = $2 AND NOT r.maybe_sent
    AND (r.state IN ('claimed', 'pending_approval') OR r.state = 'intercepted' AND EXISTS (
         SELECT FROM approvals a WHERE a.tenant_id = r.tenant_id AND a.id = r.approval_id AND a.status = 'pending'))
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type RequestCancelParams struct {
@@ -2006,6 +2027,7 @@ func (q *Queries) RequestCancel(ctx context.Context, db DBTX, arg RequestCancelP
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -2044,12 +2066,13 @@ SELECT CASE
     WHEN (SELECT r.xmin = pg_current_xact_id()::xid AND r.state = 'sending'
              AND gate_is_open(r.tenant_id, r.provider, r.key_id, r.expires_at, $1::bigint, $2::timestamptz,
                               r.credential_id, $3::timestamptz, $4::text[], false)
-            FROM runs r WHERE r.tenant_id = $5 AND r.id = $6) IS NOT TRUE THEN run_not_changed()
-    WHEN $7::uuid IS NOT NULL AND (
+             AND ($5::bytea IS NULL OR NOT EXISTS (SELECT FROM unsettled_call(r.tenant_id, $5::bytea, r.parent_id, r.unsettled = 'others')))
+            FROM runs r WHERE r.tenant_id = $6 AND r.id = $7) IS NOT TRUE THEN run_not_changed()
+    WHEN $8::uuid IS NOT NULL AND (
         SELECT c.id FROM credentials c
-         WHERE c.tenant_id = $5 AND c.provider = $8 AND c.status IN ('active', 'expired') AND c.customer_id IS NULL
-         ORDER BY (c.status = 'active') DESC, c.created_at DESC, c.id DESC LIMIT 1) IS DISTINCT FROM $7::uuid THEN run_not_changed()
-    WHEN $9::boolean AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = $5 AND b.measure = 'write_calls') THEN take_write_call($5, $6)
+         WHERE c.tenant_id = $6 AND c.provider = $9 AND c.status IN ('active', 'expired') AND c.customer_id IS NULL
+         ORDER BY (c.status = 'active') DESC, c.created_at DESC, c.id DESC LIMIT 1) IS DISTINCT FROM $8::uuid THEN run_not_changed()
+    WHEN $10::boolean AND EXISTS (SELECT FROM budgets b WHERE b.tenant_id = $6 AND b.measure = 'write_calls') THEN take_write_call($6, $7)
     ELSE false
     END::boolean AS counted
 `
@@ -2059,6 +2082,7 @@ type RequireSendingAheadParams struct {
 	ProviderAt    *time.Time
 	CredentialAt  *time.Time
 	Covers        []string
+	Equal         []byte
 	TenantID      uuid.UUID
 	ID            uuid.UUID
 	Newest        *uuid.UUID
@@ -2067,15 +2091,17 @@ type RequireSendingAheadParams struct {
 }
 
 // Undoes a claim with the mark of sending that was judged before it was made, where it is not the claim of
-// a new run, or the gate does not let it through, or the call would use another credential now (@newest, null
-// where the step names one or there is none). It chooses as NewestCredential does for a call without a
-// customer. A write is counted in the budgets, as by RequireSending.
+// a new run, or the gate does not let it through, or an equal write is not settled (@equal, see MarkSending), or
+// the call would use another credential now (@newest, null where the step names one or there is none). It
+// chooses as NewestCredential does for a call without a customer. A write is counted in the budgets, as by
+// RequireSending.
 func (q *Queries) RequireSendingAhead(ctx context.Context, db DBTX, arg RequireSendingAheadParams) (bool, error) {
 	row := db.QueryRow(ctx, RequireSendingAhead,
 		arg.PolicyVersion,
 		arg.ProviderAt,
 		arg.CredentialAt,
 		arg.Covers,
+		arg.Equal,
 		arg.TenantID,
 		arg.ID,
 		arg.Newest,
@@ -2091,7 +2117,7 @@ const ResolveRun = `-- name: ResolveRun :many
 UPDATE runs SET state = $1, trusted = coalesce($2, trusted), result = CASE WHEN erased_at IS NULL THEN $3 END, resolve_reason = $4, resolved_by = $5, resolved_at = now(),
        error_code = $6, error_message = $7, updated_at = now(), finished_at = now()
  WHERE tenant_id = $8 AND id = $9 AND state = 'outcome_unknown'
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type ResolveRunParams struct {
@@ -2199,6 +2225,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -2211,7 +2238,7 @@ func (q *Queries) ResolveRun(ctx context.Context, db DBTX, arg ResolveRunParams)
 }
 
 const RunByKeys = `-- name: RunByKeys :many
-SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
+SELECT id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled FROM runs r WHERE r.tenant_id = $1 AND r.id = (SELECT coalesce(
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[1]),
     (SELECT k.run_id FROM run_keys k WHERE k.tenant_id = $1 AND k.key = ($2::text[])[2])))
    AND octet_length(r.args) + coalesce(octet_length(r.edited_args), 0) + coalesce(octet_length(r.result), 0) <= $3::bigint
@@ -2309,6 +2336,7 @@ func (q *Queries) RunByKeys(ctx context.Context, db DBTX, arg RunByKeysParams) (
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}
@@ -2376,7 +2404,7 @@ func (q *Queries) RunSize(ctx context.Context, db DBTX, arg RunSizeParams) ([]Ru
 }
 
 const RunToShow = `-- name: RunToShow :many
-SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.windowed, r.counted_at, r.lookups, r.normalizer, r.trusted, r.result_note, r.driver, r.of_map, r.sent_fingerprint, call_target(r.tenant_id, r.provider, r.verb,
+SELECT r.id, r.tenant_id, r.execution_id, r.claim_key, r.attempt, r.state, r.provider, r.verb, r.args, r.fingerprint, r.dry_run, r.session_id, r.metadata, r.key_id, r.request_id, r.source_addr, r.give_up_at, r.risk_level, r.operation_type, r.decision, r.policy_name, r.reason, r.approval_id, r.credential_id, r.sends, r.maybe_sent, r.result, r.provider_status, r.error_code, r.error_message, r.error_details, r.retryable, r.retry_after_ms, r.resolved_by, r.cancel_requested, r.created_at, r.updated_at, r.sent_at, r.finished_at, r.held, r.grant_id, r.edited_args, r.origin, r.user_id, r.agent_id, r.customer_id, r.parent_id, r.step, r.workflow_id, r.credential_type, r.credential_label, r.resolved_at, r.resolve_reason, r.in_doubt, r.expires_at, r.expires_in, r.request_hash, r.named_customer, r.listed_state, r.charged, r.charged_month, r.erased_at, r.provider_error, r.windowed, r.counted_at, r.lookups, r.normalizer, r.trusted, r.result_note, r.driver, r.of_map, r.sent_fingerprint, r.unsettled, call_target(r.tenant_id, r.provider, r.verb,
        coalesce(r.customer_id::text, CASE WHEN json_typeof(r.metadata -> 'customer_id') = 'string' THEN r.metadata ->> 'customer_id' END),
        CASE WHEN r.origin = 'map' THEN (r.metadata ->> 'credential_id')::uuid END, $1::bytea[])::json AS target
   FROM runs r WHERE r.tenant_id = $2 AND r.id = (
@@ -2487,6 +2515,7 @@ func (q *Queries) RunToShow(ctx context.Context, db DBTX, arg RunToShowParams) (
 			&i.Run.Driver,
 			&i.Run.OfMap,
 			&i.Run.SentFingerprint,
+			&i.Run.Unsettled,
 			&i.Target,
 		); err != nil {
 			return nil, err
@@ -2785,10 +2814,53 @@ func (q *Queries) UnfinishedRuns(ctx context.Context, db DBTX, arg UnfinishedRun
 	return items, nil
 }
 
+const UnsettledCall = `-- name: UnsettledCall :many
+SELECT u.execution_id::text AS execution_id, u.under_way::boolean AS under_way
+  FROM unsettled_call($1, $2, $3, $4::boolean) u
+`
+
+type UnsettledCallParams struct {
+	TenantID    uuid.UUID
+	Fingerprint []byte
+	Parent      string
+	Others      bool
+}
+
+type UnsettledCallRow struct {
+	ExecutionID string
+	UnderWay    bool
+}
+
+// The equal write because of which MarkSending has not changed a run.
+func (q *Queries) UnsettledCall(ctx context.Context, db DBTX, arg UnsettledCallParams) ([]UnsettledCallRow, error) {
+	rows, err := db.Query(ctx, UnsettledCall,
+		arg.TenantID,
+		arg.Fingerprint,
+		arg.Parent,
+		arg.Others,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []UnsettledCallRow{}
+	for rows.Next() {
+		var i UnsettledCallRow
+		if err := rows.Scan(&i.ExecutionID, &i.UnderWay); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const WithdrawRun = `-- name: WithdrawRun :many
 UPDATE runs SET cancel_requested = true, state = 'cancelled', lookups = NULL, updated_at = now(), finished_at = now()
  WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state = 'claimed' AND sends = 0
-RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint
+RETURNING id, tenant_id, execution_id, claim_key, attempt, state, provider, verb, args, fingerprint, dry_run, session_id, metadata, key_id, request_id, source_addr, give_up_at, risk_level, operation_type, decision, policy_name, reason, approval_id, credential_id, sends, maybe_sent, result, provider_status, error_code, error_message, error_details, retryable, retry_after_ms, resolved_by, cancel_requested, created_at, updated_at, sent_at, finished_at, held, grant_id, edited_args, origin, user_id, agent_id, customer_id, parent_id, step, workflow_id, credential_type, credential_label, resolved_at, resolve_reason, in_doubt, expires_at, expires_in, request_hash, named_customer, listed_state, charged, charged_month, erased_at, provider_error, windowed, counted_at, lookups, normalizer, trusted, result_note, driver, of_map, sent_fingerprint, unsettled
 `
 
 type WithdrawRunParams struct {
@@ -2881,6 +2953,7 @@ func (q *Queries) WithdrawRun(ctx context.Context, db DBTX, arg WithdrawRunParam
 			&i.Driver,
 			&i.OfMap,
 			&i.SentFingerprint,
+			&i.Unsettled,
 		); err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@
 -- A new call of a model, which says so in the member "unsettled" of p_call, is not made where its chain has
 -- made an equal write whose outcome is unknown: the error AR013 names that run, and undoes the
 -- transaction. For a step of a Map, which the author has written, "others" leaves out the calls of its own
--- execution.
+-- execution. An equal call that is claimed too is found when one of the two is sent; see MarkSending.
 --
 -- p_call has the small columns of the run by their names; see claimedCall in
 -- internal/action/run/row.go. With those of claimedMark, a new run is sending from its
@@ -76,12 +76,12 @@ BEGIN
             END IF;
             INSERT INTO runs (id, tenant_id, execution_id, claim_key, provider, verb, args, fingerprint, dry_run,
                               session_id, metadata, request_id, source_addr, give_up_at, expires_at, expires_in, risk_level, operation_type,
-                              origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id, driver,
+                              origin, key_id, user_id, agent_id, customer_id, parent_id, step, workflow_id, driver, unsettled,
                               state, sends, sent_at, credential_id, credential_type, credential_label, request_hash, normalizer, windowed)
                 VALUES (c.id, p_tenant, c.execution_id, p_keys[1], c.provider, c.verb, p_args, p_fingerprint, c.dry_run,
                         c.session_id, p_metadata, c.request_id, c.source_addr, c.give_up_at, c.expires_at, c.expires_in,
                         known.risk_level, known.operation_type,
-                        c.origin, c.key_id, c.user_id, c.agent_id, c.customer_id, c.parent_id, c.step, c.workflow_id, c.driver,
+                        c.origin, c.key_id, c.user_id, c.agent_id, c.customer_id, c.parent_id, c.step, c.workflow_id, c.driver, c.unsettled,
                         coalesce(c.state, 'claimed'), coalesce(c.sends, 0), CASE WHEN c.state = 'sending' THEN now() END, c.credential_id,
                         coalesce(c.credential_type, ''), coalesce(c.credential_label, ''), c.request_hash, c.normalizer, coalesce(c.windowed, false));
             -- A generated execution_id is a name of the run too.

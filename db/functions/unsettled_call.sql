@@ -3,7 +3,8 @@
 -- the same verb and arguments as sent, however these are written. The chain of a call is all that has
 -- followed from the message, or the trigger, that its execution p_parent has followed from. All messages of
 -- a session are one chain. With p_others the calls of p_parent itself do not count. under_way: the write is
--- at the provider now, for another execution of the chain.
+-- at the provider now, for another execution of the chain. MarkSending sees all equal writes that are sent,
+-- because EnterGate, the statement before, locks the fingerprint.
 --
 -- There is hardly ever a row, so that the chains are only looked up where there is one.
 CREATE OR REPLACE FUNCTION unsettled_call(p_tenant uuid, p_fingerprint bytea, p_parent text, p_others boolean)

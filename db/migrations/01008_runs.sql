@@ -122,6 +122,9 @@ CREATE TABLE runs (
     -- The fingerprint of the arguments that people have edited; NULL where they have not. A call is compared
     -- with what was sent; see unsettled_call.
     sent_fingerprint bytea,
+    -- With which writes of unknown outcome the call is compared when it is sent, 'chain' or 'others'; NULL where
+    -- it is not. See unsettled_call.
+    unsettled        text,
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT runs_parent CHECK (((parent_id IS NULL) = (step IS NULL)))
 ) WITH (fillfactor=80);

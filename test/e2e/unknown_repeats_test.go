@@ -39,6 +39,9 @@ var unsettling = slices.Concat([]string{
 	`{"purpose":"reply","turn":1,"contains":["Lose the greengage"],"text":"A person looks at the greengage."}`,
 	`{"purpose":"reply","contains":["Lose the greengage"],` + losing("gate__create_thing", "greengage", "1") + `}`,
 
+	`{"purpose":"reply","turn":0,"contains":["Lose the sloe twice"],` + toolCalls(toolCall("1", "start_lose_the_sloe", `{}`), toolCall("2", "gate__create_thing", `{"mode":"vanish","amount":1,"id":"sloe"}`)) + `}`,
+	`{"purpose":"reply","contains":["Lose the sloe twice"],"text":"A person looks at the sloe."}`,
+
 	fixture(0, "Lose the cornel", losing("gate:create_thing", "cornel", "1")),
 	`{"purpose":"agent","contains":["Lose the cornel","\"status\":\"executed\""],"text":"It is lost."}`,
 },
@@ -153,6 +156,17 @@ func TestAskedAgentDoesNotRepeatAWriteOfUnknownOutcome(t *testing.T) {
 	unsettledRun(t, tenant)("executed")
 	require.Equal(t, "They have settled it.", *executionUntil(t, tenant, waits.ExecutionID, "completed").Reply)
 	require.Len(t, g.of("greengage"), 1)
+}
+
+// A model asks at once for a write and for a Map that makes the same one. Whichever comes first has its effect.
+func TestWriteIsNotRepeatedByAMapOfTheSameAnswer(t *testing.T) {
+	t.Parallel()
+	g, tenant := connected(t, stack(t, eager))
+	message, key, _ := starter(t, tenant, `{"schema_version":"1","name":"Lose the sloe","steps":[{"id":"lose","type":"verb","verb":"gate:create_thing","args":{"mode":"vanish","amount":1,"id":"sloe"}}]}`)
+	for try := range 5 {
+		saidOf(t, key.Do(http.MethodPost, message, write("Lose the sloe twice", "")), http.StatusOK)
+		require.Len(t, g.of("sloe"), try+1)
+	}
 }
 
 // Two agents in one Map want the same write. One makes it, and both go on with what became of it.

@@ -65,7 +65,7 @@ func (c claimPlan) planned(now time.Time) Run {
 	call := c.call
 	return Run{
 		ID: call.ID, TenantID: c.params.TenantID, ExecutionID: call.ExecutionID, ClaimKey: c.params.Keys[0], Attempt: 1, State: StateClaimed,
-		Verb: c.verb(), Args: c.claimed.req.Args, Fingerprint: c.params.Fingerprint, DryRun: call.DryRun, SessionID: db.Optional(call.SessionID),
+		Verb: c.verb(), Args: c.claimed.req.Args, Fingerprint: c.params.Fingerprint, Unsettled: call.Unsettled, DryRun: call.DryRun, SessionID: db.Optional(call.SessionID),
 		Metadata: c.params.Metadata, Origin: call.Origin, RequestID: call.RequestID, SourceAddr: call.SourceAddr,
 		GiveUpAt: call.GiveUpAt, ExpiresAt: &call.ExpiresAt, ExpiresIn: c.claimed.req.ExpiresIn, CreatedAt: now, UpdatedAt: now, key: c.key,
 	}
@@ -132,12 +132,13 @@ func (p prepared) mark() *claimedMark {
 // queueMarkAhead is queueMark for a run that is claimed with the mark.
 func (s *Service) queueMarkAhead(b *db.Batch, p prepared) (record uuid.UUID) {
 	r := p.run
-	s.queueGate(b, r)
+	equal := p.comparedAs()
+	s.queueGate(b, r, equal)
 	record = s.queueLetThrough(b, p)
 	read := p.target.Read()
 	require := dbsqlc.RequireSendingAheadParams{
 		TenantID: r.TenantID, ID: r.ID, Provider: r.Verb.Provider, PolicyVersion: p.target.PolicyVersion(), ProviderAt: read.ProviderAt,
-		CredentialAt: read.CredentialAt, Covers: governance.SwitchesOver(r.Verb, r.about().AgentID), IsWrite: p.target.Operation() == verb.Write,
+		CredentialAt: read.CredentialAt, Covers: governance.SwitchesOver(r.Verb, r.about().AgentID), IsWrite: p.target.Operation() == verb.Write, Equal: equal,
 	}
 	if r.credential() == nil {
 		require.Newest = p.target.CredentialID()

@@ -57,7 +57,7 @@ type claimedCall struct {
 	GiveUpAt    time.Time `json:"give_up_at"`
 	// Exact is no column: a run with other arguments does not answer the call.
 	Exact bool `json:"exact,omitempty"`
-	// Unsettled is no column either; see Request.Unsettled.
+	// Unsettled is Request.Unsettled.
 	Unsettled Unsettled `json:"unsettled,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// ExpiresIn is in seconds.
@@ -89,9 +89,11 @@ type Run struct {
 	Verb        verb.Name
 	Args        json.RawMessage
 	Fingerprint []byte
-	DryRun      bool
-	SessionID   *string
-	Metadata    json.RawMessage
+	// Unsettled says with which writes the call is compared before it is sent; see Request.Unsettled.
+	Unsettled Unsettled
+	DryRun    bool
+	SessionID *string
+	Metadata  json.RawMessage
 	Origin
 	RequestID  string
 	SourceAddr string
@@ -268,7 +270,7 @@ func withoutTexts(r dbsqlc.Run) Run {
 	out := Run{
 		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, ClaimKey: r.ClaimKey, Attempt: r.Attempt,
 		State: State(r.State), Verb: verb.Name{Provider: r.Provider, Verb: r.Verb},
-		Fingerprint: r.Fingerprint, DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata,
+		Fingerprint: r.Fingerprint, Unsettled: Unsettled(db.Text(r.Unsettled)), DryRun: r.DryRun, SessionID: r.SessionID, Metadata: r.Metadata,
 		Origin: Origin{
 			Kind: actor.Kind(r.Origin), KeyID: r.KeyID, UserID: r.UserID, AgentID: r.AgentID, CustomerID: r.CustomerID,
 			ParentID: r.ParentID, Step: r.Step, WorkflowID: r.WorkflowID, Driver: flow.Driver(r.Driver),

@@ -169,14 +169,15 @@ func (s *Service) markSending(ctx context.Context, p prepared, resend bool) (sen
 // run must not be sent. record is the id of the audit record.
 func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answer[[]dbsqlc.MarkSendingRow], record uuid.UUID) {
 	r := p.run
-	s.queueGate(b, r)
+	equal := p.comparedAs()
+	s.queueGate(b, r, equal)
 	read := p.target.Read()
 	kind, label := p.target.CredentialName()
 	sent = db.Queue(b, s.q.MarkSending, dbsqlc.MarkSendingParams{
 		CredentialID: p.target.CredentialID(), CredentialType: kind, CredentialLabel: label, TenantID: r.TenantID, ID: r.ID, Attempt: r.Attempt, Resend: resend,
 		SilentSeconds: lostAfter.Seconds(), PolicyVersion: p.target.PolicyVersion(), ApprovalID: r.ApprovalID,
 		ProviderAt: read.ProviderAt, CredentialAt: read.CredentialAt, RequestHash: p.requestHash(), Normalizer: db.Optional(p.target.Normalizer()), Covers: governance.SwitchesOver(r.Verb, r.about().AgentID),
-		Probe: !p.target.Circuit().IsClosed(), Windowed: p.isCounted(),
+		Probe: !p.target.Circuit().IsClosed(), Windowed: p.isCounted(), Equal: equal,
 	})
 	record = s.queueLetThrough(b, p)
 	// The last statement: it may lock a counter of the tenant until the commit.
@@ -184,9 +185,9 @@ func (s *Service) queueMark(b *db.Batch, p prepared, resend bool) (sent *db.Answ
 	return sent, record
 }
 
-// queueGate adds what waits for those who close the gate; see EnterGate.
-func (s *Service) queueGate(b *db.Batch, r Run) {
-	gate := dbsqlc.EnterGateParams{TenantID: r.TenantID.String(), Provider: r.Verb.Provider}
+// queueGate adds what waits for those who close the gate, and for an equal call; see EnterGate.
+func (s *Service) queueGate(b *db.Batch, r Run, equal []byte) {
+	gate := dbsqlc.EnterGateParams{TenantID: r.TenantID.String(), Provider: r.Verb.Provider, Equal: equal}
 	if r.KeyID != nil {
 		text := r.KeyID.String()
 		gate.KeyID = &text
@@ -238,7 +239,8 @@ const lookAgain = 50 * time.Millisecond
 
 // notSendable returns what follows where the gate was closed. The run has ended meanwhile, a
 // crash left it in sending, its key was revoked, a kill switch covers it, its provider's circuit
-// has opened, policies or approvals have changed, or other calls have got into a window.
+// has opened, policies or approvals have changed, other calls have got into a window, or an equal write is
+// not settled.
 func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, error) {
 	// This comes first, so that a repeat of this step reads everything again.
 	s.carried.forgetJudgement(ref)
@@ -272,6 +274,11 @@ func (s *Service) notSendable(ctx context.Context, ref flow.RunRef) (flow.Step, 
 		return flow.Step{}, fmt.Errorf("run: is the run expired: %w", err)
 	case late && (p.run.State == StateSending || p.run.State == StateClaimed):
 		return s.expire(ctx, p)
+	}
+	if f, err := s.equalOf(ctx, p); err != nil {
+		return flow.Step{}, err
+	} else if f != nil {
+		return s.refuse(ctx, p, f)
 	}
 	if p.run.State == StateSending || p.run.MaybeSent {
 		if (p.stopped != nil || !p.target.Circuit().IsClosed()) && mayResend(p.target) {

@@ -2,11 +2,14 @@ package run
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 
+	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/base/fault"
 	"agentruntime/internal/base/flow"
+	"agentruntime/internal/base/verb"
 )
 
 // Unsettled are writes of unknown outcome. A chain is all that has followed from one message, its session
@@ -34,6 +37,39 @@ func unsettled(execution string, underWay bool) *fault.Error {
 		"This call was not made. A person must find out what came of that execution, and settle it with POST /v1/executions/{id}/resolve.", execution)
 	f.ExecutionID, f.Status = execution, StateOutcomeUnknown.Status()
 	return f
+}
+
+// comparedAs returns what a call is compared by before it is sent: the fingerprint of what is sent, nil where
+// it is not compared. One that may have been sent is known to those that are equal to it.
+func (p prepared) comparedAs() []byte {
+	r := p.run
+	if r.Unsettled == "" || r.ParentID == nil || r.State == StateSending || r.MaybeSent || p.target.Operation() == verb.Read {
+		return nil
+	}
+	if r.EditedArgs == nil {
+		return r.Fingerprint
+	}
+	sent, _ := fingerprint(r.key, r.Verb, r.EditedArgs, r.DryRun) // they were judged, so they can be read
+	return sent
+}
+
+// equalOf returns the refusal of a call that was claimed while an equal one of its chain was not sent yet.
+// Meanwhile that one was, and it is not settled. It returns nil for any other call.
+func (s *Service) equalOf(ctx context.Context, p prepared) (*fault.Error, error) {
+	equal := p.comparedAs()
+	if equal == nil {
+		return nil, nil //nolint:nilnil // most calls are not compared
+	}
+	found, err := s.q.UnsettledCall(ctx, s.d.DB.Tenant(p.run.TenantID), dbsqlc.UnsettledCallParams{
+		TenantID: p.run.TenantID, Fingerprint: equal, Parent: *p.run.ParentID, Others: p.run.Unsettled == UnsettledOfOthers,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run: equal call: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, nil //nolint:nilnil // the gate was closed for another reason
+	}
+	return unsettled(found[0].ExecutionID, found[0].UnderWay), nil
 }
 
 // Unsettled returns how far the run is because of which a call was not made, as f says; found is false

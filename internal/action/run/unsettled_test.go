@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db"
+	"agentruntime/internal/action/governance"
 	"agentruntime/internal/action/run"
 	"agentruntime/internal/base/actor"
 	"agentruntime/internal/base/attempt"
@@ -170,4 +171,85 @@ func TestEditedWriteIsComparedByWhatWasSent(t *testing.T) {
 	require.True(t, fault.HasCode(err, fault.CodeOutcomeUnknown), "%v", err)
 	_, err = r.asks("message", "fourth", "pay", `{"amount":100}`, run.UnsettledOfChain)
 	require.NoError(t, err)
+}
+
+// Equal writes of one chain are claimed together and sent together, and each answer is lost at once. One has its
+// effect. The others are refused, with or without a run of their own.
+func TestEqualWritesAtOnceAreSentOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Sent} })
+	type asked struct {
+		at  run.Progress
+		err error
+	}
+	for try := range int64(20) {
+		name := fmt.Sprint("message ", try)
+		r.message(uuid.New(), name, "")
+		by := map[string]run.Unsettled{name: run.UnsettledOfChain}
+		for _, started := range []string{" first", " second"} {
+			r.mapExecution(name+started, name)
+			by[name+started] = run.UnsettledOfOthers
+		}
+		answers := make(chan asked, len(by))
+		for parent, with := range by {
+			go func() {
+				at, err := r.asks(parent, "step", "pay", fmt.Sprintf(`{"amount":%d}`, try), with)
+				answers <- asked{at, err}
+			}()
+		}
+		unknown := 0
+		for range by {
+			a := <-answers
+			f := fault.As(a.err)
+			if a.err == nil {
+				f = a.at.Run.Fault()
+			}
+			require.NotNil(t, f, "%+v", a)
+			require.Contains(t, []fault.Code{fault.CodeOutcomeUnknown, fault.CodeConflict}, f.Code, "%v", f)
+			switch {
+			case a.err != nil:
+			case a.at.Run.State == run.StateOutcomeUnknown:
+				unknown++
+			default:
+				require.Equal(t, run.StateRefused, a.at.Run.State)
+				require.Zero(t, a.at.Run.Sends)
+			}
+		}
+		require.Equal(t, 1, unknown, "try %d", try)
+		require.Equal(t, try+1, r.provider.effects.Load(), "try %d", try)
+	}
+}
+
+// Two equal calls of a session are held. The one that people approve later is compared again before it is sent.
+func TestEqualHeldWritesAreSentOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	session := uuid.New()
+	r.message(session, "message", "")
+	r.message(session, "later message", "")
+	r.message(uuid.New(), "other session", "")
+	r.policies(rule(governance.ActionRequireApproval, "pay"))
+	r.provider.replies(func(int64) run.Answer { return run.Answer{Phase: attempt.Sent} })
+	var held []run.Run
+	for _, by := range []string{"message", "later message", "other session"} {
+		at, err := r.asks(by, "step", "pay", `{"amount":1}`, run.UnsettledOfChain)
+		require.NoError(t, err)
+		require.NotEmpty(t, at.Step.ApprovalID)
+		r.handOver(at.Run)
+		held = append(held, r.read(at.Run))
+	}
+	approved := func(x run.Run) run.Run {
+		require.True(t, r.decide(x, r.user("approver"), "approve").Closed)
+		return r.wake(r.read(x))
+	}
+	first := approved(held[0])
+	require.Equal(t, run.StateOutcomeUnknown, first.State)
+	second := approved(held[1])
+	require.Equal(t, run.StateRefused, second.State)
+	require.Equal(t, fault.CodeOutcomeUnknown, second.ErrorCode)
+	require.Contains(t, second.Fault().Message, first.ExecutionID)
+	require.EqualValues(t, 1, r.provider.effects.Load())
+	require.Equal(t, run.StateOutcomeUnknown, approved(held[2]).State, "another chain")
+	require.EqualValues(t, 2, r.provider.effects.Load())
 }
