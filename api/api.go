@@ -131,6 +131,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 func (s *Server) router() http.Handler {
 	mux := chi.NewRouter()
+	mux.Use(wire.StorablePath)
 	mux.NotFound(wire.Respond(wire.NotFound))
 	mux.MethodNotAllowed(wire.Respond(wire.MethodNotAllowed))
 	mux.Method(http.MethodGet, "/healthz", wire.Respond(healthz))

@@ -83,7 +83,7 @@ func (c *Call) done() {
 // Other handlers set Reply.Header.
 func (c *Call) ResponseHeader() http.Header { return c.w.Header() }
 
-// Param returns a path parameter, decoded and fit for a comparison in Postgres. chi
+// Param returns a path parameter, decoded. Postgres can store it; see StorablePath. chi
 // matches the escaped path where the caller escaped more than necessary, and the
 // decoded path otherwise.
 func (c *Call) Param(name string) string {
@@ -96,7 +96,7 @@ func (c *Call) Param(name string) string {
 			s = decoded
 		}
 	}
-	return storable(s)
+	return s
 }
 
 // SetParam sets a path parameter, for a handler that is called for another route's call.

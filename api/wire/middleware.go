@@ -131,6 +131,20 @@ func NotFound(context.Context, *Call) (Reply, error) {
 	return Reply{}, fault.New(fault.CodeNotFound, "")
 }
 
+// StorablePath makes the path of a call a text that Postgres can store; see storable. So handlers may compare
+// and store the path and its parameters.
+func StorablePath(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path := storable(r.URL.Path); path != r.URL.Path {
+			at, of := *r.URL, *r
+			at.Path, at.RawPath = path, ""
+			of.URL = &at
+			r = &of
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // MethodNotAllowed answers a method that the path does not take, and names those that it
 // takes in Allow.
 func MethodNotAllowed(ctx context.Context, c *Call) (Reply, error) {

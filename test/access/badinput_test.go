@@ -337,7 +337,7 @@ func TestRouteUnknownIsRefused(t *testing.T) {
 	for _, path := range []string{
 		"/", "/v1", "/v1/", "/v2/executions", "/v1/executions/", "/v1//executions", "/V1/executions", "/v1/executions/a/b/c", "/v1/nothing",
 		"/v1/executions%2fx", "/favicon.ico", "/.env", "/v1/api-keys/a/b", "/v1/auth", "/debug/pprof/", "/metrics", "/v1/executions/../providers",
-		"/v1/executions;x", "/" + strings.Repeat("a", 8000), "/v1/%00",
+		"/v1/executions;x", "/" + strings.Repeat("a", 8000), "/v1/%00", "/v1/executions/a%ffb", "/%ed%a0%80",
 	} {
 		got := w.call(t, request{method: http.MethodGet, path: path, header: bearer(own.token)})
 		require.Equal(t, http.StatusNotFound, got.Status, "%s: %s", path, got.Body)
