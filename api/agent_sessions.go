@@ -74,14 +74,15 @@ func sessionRef(c *wire.Call) conversation.SessionRef {
 	return conversation.SessionRef{AgentID: c.ID(), SessionID: c.Param("sid")}
 }
 
-// sessionPlaceOf reads a cursor of the list: the time in microseconds, and the id.
+// sessionPlaceOf reads a cursor of the list: the time in microseconds, not before 1970, and the id.
 func sessionPlaceOf(text string) (p conversation.SessionPlace, ok bool) {
 	if len(text) != 8+len(p.ID) {
 		return p, false
 	}
-	p.At = time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(text)))).UTC()
+	at := int64(binary.BigEndian.Uint64([]byte(text)))
+	p.At = time.UnixMicro(at).UTC()
 	copy(p.ID[:], text[8:])
-	return p, true
+	return p, at >= 0
 }
 
 func placeOfSession(s conversation.Session) string {

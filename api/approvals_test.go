@@ -391,6 +391,7 @@ func TestMalformedGrantIsRefused(t *testing.T) {
 		{"verb", ""},
 		{"expires_at", ""},
 		{"expires_at", `"tomorrow"`},
+		{"expires_at", `"9999-12-31T23:59:59-23:59"`},
 		{"max_uses", ""},
 		{"reason", ""},
 		{"reason", `""`},

@@ -116,6 +116,7 @@ func TestMalformedCredentialIsRefused(t *testing.T) {
 		"hosts with scheme": {`{"provider":"shop","type":"bearer","allowed_hosts":["https://x.test"],"data":{"token":"t"}}`, "/allowed_hosts/0"},
 		"hosts no list":     {`{"provider":"shop","type":"bearer","allowed_hosts":"x.test","data":{"token":"t"}}`, "/allowed_hosts"},
 		"customer":          {`{"provider":"shop","type":"bearer","customer_id":"","data":{"token":"t"}}`, "/customer_id"},
+		"time":              {`{"provider":"shop","type":"bearer","expires_at":"9999-12-31T23:59:59-23:59","data":{"token":"t"}}`, "/expires_at"},
 		"label":             {`{"provider":"shop","type":"bearer","label":7,"data":{"token":"t"}}`, "/label"},
 	}
 	for name, tt := range tests {

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -138,4 +140,13 @@ func TestBodyMemberUnknownIsRefusedAsDocumented(t *testing.T) {
 		"POST /v1/auth/signup", "POST /v1/auth/login", "POST /v1/auth/refresh", "POST /v1/auth/accept-invitation",
 		"POST /v1/runtime/governance/evaluate",
 	}, open)
+}
+
+// A cursor that was made up has any time, and Postgres does not know all of them.
+func TestCursorOfSessionsHasATimeOfPostgres(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[uint64]bool{0: true, math.MaxInt64: true, 1 << 63: false, math.MaxUint64: false} {
+		_, ok := sessionPlaceOf(string(binary.BigEndian.AppendUint64(nil, at)) + strings.Repeat("x", 16))
+		require.Equal(t, want, ok, at)
+	}
 }

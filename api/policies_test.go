@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -234,6 +235,16 @@ func TestMalformedPolicyIsRefused(t *testing.T) {
 	s.do(t, "user", http.MethodGet, "/v1/policies?verb=none", "").refused(t, http.StatusBadRequest, fault.CodeInvalidVerb)
 	s.do(t, "user", http.MethodGet, "/v1/policies?verb=no:verb", "").refused(t, http.StatusNotFound, fault.CodeVerbNotFound)
 	s.do(t, "user", http.MethodGet, "/v1/policies/x/coverage?from=yesterday", "").refused(t, http.StatusBadRequest, fault.CodeValidation)
+	for _, at := range []string{"9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "9999-01-01T00:00:00Z"} {
+		for _, end := range []string{"from", "to"} {
+			a := s.do(t, "user", http.MethodGet, "/v1/policies/x/coverage?"+end+"="+url.QueryEscape(at), "")
+			a.refused(t, http.StatusBadRequest, fault.CodeValidation)
+			require.Equal(t, []string{"query." + end}, a.paths)
+			a = s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":`+block("")+`,"`+end+`":"`+at+`"}`)
+			a.refused(t, http.StatusBadRequest, fault.CodeValidation)
+			require.Equal(t, []string{"/" + end}, a.paths)
+		}
+	}
 	s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{}`).refused(t, http.StatusBadRequest, fault.CodeValidation)
 	s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":`+block("")+`,"sample_size":10001}`).refused(t, http.StatusBadRequest, fault.CodeValidation)
 	s.do(t, "user", http.MethodPost, "/v1/policies/simulate", `{"policy":`+block(`,"id":"none"`)+`}`).refused(t, http.StatusNotFound, fault.CodePolicyNotFound)
@@ -361,6 +372,9 @@ func TestSimulationAndCoverage(t *testing.T) {
 
 	var p policyBody
 	s.do(t, "user", http.MethodPost, "/v1/policies", largeOrders).into(t, http.StatusCreated, &p)
+	a = s.do(t, "manager", http.MethodGet, "/v1/policies/"+p.ID+"/coverage?to=0001-01-02T00:00:00Z", "")
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	require.Contains(t, string(a.data), `"from":"0001-01-01T00:00:00Z"`)
 	a = s.do(t, "manager", http.MethodGet, "/v1/policies/"+p.ID+"/coverage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z", "")
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	zero := `{"allow":0,"pending_approval":0,"block":0}`

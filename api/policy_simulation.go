@@ -15,8 +15,8 @@ import (
 
 type simulateBody struct {
 	Policy     *candidateBody `json:"policy"`
-	From       *time.Time     `json:"from"`
-	To         *time.Time     `json:"to"`
+	From       *string        `json:"from"`
+	To         *string        `json:"to"`
 	SampleSize *int           `json:"sample_size"`
 }
 
@@ -103,7 +103,7 @@ func (s *Server) simulatePolicy(ctx context.Context, c *wire.Call) (wire.Reply, 
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
-	in := policy.Candidate{From: b.From, To: b.To, Sample: policy.DefaultSample}
+	in := policy.Candidate{From: optionalTime(&v, "/from", b.From), To: optionalTime(&v, "/to", b.To), Sample: policy.DefaultSample}
 	if b.Policy == nil {
 		v.Add("/policy", "required", "policy is required, as for its creation.")
 	} else {

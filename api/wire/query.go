@@ -146,11 +146,7 @@ func (v *Validation) QueryTime(c *Call, name string) *time.Time {
 	if !given {
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339, raw)
-	if err != nil {
-		v.Add("query."+name, "format", notATime(name))
-		return nil
-	}
+	t := v.parseTime("query."+name, name, raw)
 	return &t
 }
 

@@ -87,19 +87,27 @@ func (v *Validation) Object(path string, raw json.RawMessage, required bool) jso
 	return raw
 }
 
-// Time requires a time in the form of RFC 3339.
+// Time requires a time in the form of RFC 3339, and returns it in UTC.
 func (v *Validation) Time(path string, s *string) time.Time {
 	if s == nil {
 		v.Add(path, "required", path[1:]+" is required.")
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339, *s)
-	if err != nil {
-		v.Add(path, "format", notATime(path[1:]))
-	}
-	return t
+	return v.parseTime(path, path[1:], *s)
 }
 
-func notATime(name string) string {
-	return name + " is a time as in RFC 3339, for example 2026-01-31T09:00:00Z."
+// The years that a caller may name, in UTC. JSON has those up to 9999 alone: an offset leads out of them, and
+// so do the hours and days that we add to a time.
+const firstYear, lastYear = 1, 9998
+
+func (v *Validation) parseTime(path, name, text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	t = t.UTC()
+	switch {
+	case err != nil:
+		v.Add(path, "format", name+" is a time as in RFC 3339, for example 2026-01-31T09:00:00Z.")
+	case t.Year() < firstYear || t.Year() > lastYear:
+		v.Add(path, "range", fmt.Sprintf("%s is in the years %d to %d in UTC.", name, firstYear, lastYear))
+	}
+	return t
 }

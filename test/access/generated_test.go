@@ -178,6 +178,11 @@ func breakMember(schema map[string]any, needed bool, add func(must bool, name st
 	if schema["enum"] != nil {
 		add(true, "not on the list", canary)
 	}
+	if schema["format"] == "date-time" {
+		for _, at := range noTimes() {
+			add(true, "at "+at, at)
+		}
+	}
 	if n, is := number("minItems"); is && n > 0 {
 		add(true, "too few", []any{})
 	}
@@ -193,6 +198,14 @@ func breakMember(schema map[string]any, needed bool, add func(must bool, name st
 		add(true, "with null", []any{nil})
 		add(true, "with an object", []any{map[string]any{}})
 		add(true, "with a text that is none of it", []any{canary + " \u00e9"})
+	}
+}
+
+// noTimes are texts that are no time, and times that are in no year of JSON or near its last one in UTC.
+func noTimes() []string {
+	return []string{
+		"yesterday", "2026-13-45T00:00:00Z", "2026-01-31", "1769850000", "9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59.9999999Z", "9999-01-01T00:00:00Z",
+		"10000-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "292277026596-12-04T15:30:08Z", canary,
 	}
 }
 
@@ -251,7 +264,7 @@ func TestPathWithUnknownIDIsNotFound(t *testing.T) {
 			if _, err := url.Parse(w.APIURL + "/" + id); err != nil {
 				continue // no request can be made of it; see TestRequestMalformedIsRefusedByTheServer
 			}
-			r := request{method: op.method, path: start + id + tail, header: own.credentialFor(op)}
+			r := request{method: op.method, path: start + id + tail, header: both(own.credentialFor(op), headers("Idempotency-Key", "k"))}
 			if bodies := w.doc.body(op); bodies != nil {
 				r.body = encode(t, w.doc.exampleBodies(op)[0])
 				if strings.HasSuffix(op.path, "/rotate") {
@@ -314,7 +327,11 @@ func badValues(name string, schema map[string]any) []string {
 	case schema["enum"] != nil:
 		return []string{canary, "%00", "low,high"}
 	case schema["format"] == "date-time":
-		return []string{"yesterday", "2026-13-45T00:00:00Z", "2026-01-31", "1769850000", canary}
+		var out []string
+		for _, at := range noTimes() {
+			out = append(out, url.QueryEscape(at))
+		}
+		return out
 	case name == "cursor":
 		return []string{canary, "!!!!", "AAAA", "%00", strings.Repeat("A", 5000), "MDAwMA==", "0199a1ef-9a10-7b33-a5a7-2c1d8e4f7a90"}
 	case name == "verb":

@@ -22,7 +22,9 @@ func (s *Service) periodOf(from, to *time.Time, under string) (Period, error) {
 	if to != nil {
 		p.To = to.UTC()
 	}
-	p.From = p.To.Add(-defaultPeriod)
+	if p.From = p.To.Add(-defaultPeriod); p.From.Year() < 1 {
+		p.From = time.Time{}
+	}
 	if from != nil {
 		p.From = from.UTC()
 	}
