@@ -56,7 +56,7 @@ const codeDrift = "DRIFT"
 
 // NextChange returns the change that is applied next, or is being applied; nil where there is none.
 // Then the apply has ended.
-func (s *Service) NextChange(ctx context.Context, ref flow.ApplyRef) (*Applying, error) {
+func (s *changes) NextChange(ctx context.Context, ref flow.ApplyRef) (*Applying, error) {
 	rows, err := s.q.NextMapChange(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.NextMapChangeParams{TenantID: ref.TenantID, DryRun: ref.ID})
 	switch {
 	case err != nil:
@@ -68,7 +68,7 @@ func (s *Service) NextChange(ctx context.Context, ref flow.ApplyRef) (*Applying,
 }
 
 // ChangeOf returns a change that is being applied; nil where it has ended.
-func (s *Service) ChangeOf(ctx context.Context, ref flow.ApplyRef, id string) (*Applying, error) {
+func (s *changes) ChangeOf(ctx context.Context, ref flow.ApplyRef, id string) (*Applying, error) {
 	row, err := s.q.GetMapChange(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.GetMapChangeParams{TenantID: ref.TenantID, DryRun: ref.ID, ID: id})
 	switch {
 	case db.IsNoRows(err), err == nil && ChangeStatus(row.Status) != ChangeApplying:
@@ -79,7 +79,7 @@ func (s *Service) ChangeOf(ctx context.Context, ref flow.ApplyRef, id string) (*
 	return s.applying(ctx, ref, row)
 }
 
-func (s *Service) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.GetMapChangeRow) (*Applying, error) {
+func (s *changes) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.GetMapChangeRow) (*Applying, error) {
 	c := &Applying{ID: row.ID, Step: row.Path[len(row.Path)-1], Verb: row.Verb, Workflow: row.WorkflowID, dependsOn: row.DependsOn}
 	if row.Run != nil {
 		c.Run = &flow.RunRef{TenantID: ref.TenantID, RunID: *row.Run, Attempt: 1}
@@ -128,7 +128,7 @@ func (s *Service) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.Ge
 
 // Arguments returns what the change sends. drift says why it would no longer be what people have
 // approved; "" where it is.
-func (s *Service) Arguments(ctx context.Context, c *Applying) (args json.RawMessage, drift string, err error) {
+func (s *changes) Arguments(ctx context.Context, c *Applying) (args json.RawMessage, drift string, err error) {
 	if c.record == nil {
 		return nil, "What the change would send is no longer stored.", nil
 	}
@@ -142,7 +142,7 @@ func (s *Service) Arguments(ctx context.Context, c *Applying) (args json.RawMess
 }
 
 // QueueBegin notes the run of a change in the transaction that claims the run.
-func (s *Service) QueueBegin(b *db.Batch, c *Applying, run uuid.UUID) {
+func (s *changes) QueueBegin(b *db.Batch, c *Applying, run uuid.UUID) {
 	db.QueueExec(b, s.q.BeginMapChange, dbsqlc.BeginMapChangeParams{TenantID: c.DryRun.TenantID, DryRun: c.DryRun.ID, ID: c.ID, Run: &run})
 }
 
@@ -161,7 +161,7 @@ func DriftedEnd(reason string) ChangeEnd {
 }
 
 // EndChange commits the end of a change. One that was not applied ends the apply. It can be repeated.
-func (s *Service) EndChange(ctx context.Context, c *Applying, end ChangeEnd) error {
+func (s *changes) EndChange(ctx context.Context, c *Applying, end ChangeEnd) error {
 	failpoint.Hit("before_change_end", c.DryRun.ID)
 	b := &db.Batch{}
 	e := c.DryRun
@@ -190,7 +190,7 @@ func (s *Service) EndChange(ctx context.Context, c *Applying, end ChangeEnd) err
 // endApply ends the apply with what first writes, in one transaction; first is nil where all approved
 // changes were applied. It does nothing where it has ended before, and where ended, which first
 // fills, has no change: another hand applies that.
-func (s *Service) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Batch, ended *db.Answer[[]string]) error {
+func (s *changes) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Batch, ended *db.Answer[[]string]) error {
 	e, err := s.read(ctx, ref.TenantID, ref.ID)
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (s *Service) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Bat
 }
 
 // startApply starts the workflow that applies the changes of a dry run.
-func (s *Service) startApply(ctx context.Context, e Execution) error {
+func (s *changes) startApply(ctx context.Context, e Execution) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	return s.d.Engine.StartApply(ctx, flow.ApplyRef{TenantID: e.TenantID, ID: e.ID}, flow.Listing{
@@ -239,7 +239,7 @@ const abandonedApply = "The workflow that applied the changes was ended by an op
 
 // SweepApplies looks at changes that are being applied and were not for some time: it starts the
 // workflow where its start was lost, and ends the apply where an operator has ended the workflow.
-func (s *Service) SweepApplies(ctx context.Context) error {
+func (s *changes) SweepApplies(ctx context.Context) error {
 	rows, err := s.q.MapChangeSetsToApply(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.MapChangeSetsToApplyParams{Before: s.d.Now().Add(-sweepAfter), Most: sweepPage})
 	if err != nil {
 		return fmt.Errorf("execution: sweep applies: %w", err)
@@ -252,7 +252,7 @@ func (s *Service) SweepApplies(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) repairApply(ctx context.Context, ref flow.ApplyRef, workflowID string) error {
+func (s *changes) repairApply(ctx context.Context, ref flow.ApplyRef, workflowID string) error {
 	open, found, err := s.d.Engine.IsOpen(ctx, workflowID)
 	switch {
 	case err != nil:
@@ -281,4 +281,4 @@ func (s *Service) repairApply(ctx context.Context, ref flow.ApplyRef, workflowID
 const deadlineOfChange = 15 * time.Minute
 
 // Deadline returns until when the call of a change may be sent that is claimed now.
-func (s *Service) Deadline() time.Time { return s.d.Now().Add(deadlineOfChange) }
+func (s *changes) Deadline() time.Time { return s.d.Now().Add(deadlineOfChange) }

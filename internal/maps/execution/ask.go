@@ -67,7 +67,7 @@ const mostShown = 1 << 20
 
 // Ask asks people on behalf of a step. It can be repeated: a step asks once. The result says where the
 // tenant has as many open approvals as it may have.
-func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error) {
+func (s *people) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error) {
 	out := flow.MapAsked{Private: flow.IsPrivate()}
 	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 	payload, err := s.Resolve(ctx, e, in.Ask.Payload, in.Commands)
 	if errors.Is(err, stepmachine.ErrTooLarge) {
 		out.Failure = stepmachine.NewError(expression.CodeLimit, "payload: it has more than 32 MiB")
-		_, err = s.Write(ctx, in.MapWrites)
+		_, err = s.steps.Write(ctx, in.MapWrites)
 		return out, err
 	}
 	if err != nil {
@@ -96,15 +96,15 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 	}
 	n := askingOf(e, in)
 	read, b := &db.Batch{}, &db.Batch{}
-	shown, err := s.queueShown(ctx, read, e.TenantID, payload)
+	shown, err := s.views.queueShown(ctx, read, e.TenantID, payload)
 	if err != nil {
 		return out, err
 	}
-	title, err := s.queueShown(ctx, read, e.TenantID, mustJSON(n.Reason))
+	title, err := s.views.queueShown(ctx, read, e.TenantID, mustJSON(n.Reason))
 	if err != nil {
 		return out, err
 	}
-	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
+	if err := s.steps.Queue(ctx, b, e, in.MapWrites); err != nil {
 		return out, err
 	}
 	rows := approval.QueueAsks(read, e.TenantID, n.Type, []string{n.Subject.ID})
@@ -125,14 +125,14 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 		rec := audit.Change(e.actor(), audit.MapAsked, audit.SubjectApproval, n.ID)
 		rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(governance.ApprovalPending)
 		audit.Queue(b, rec.With(map[string]any{"approval_id": n.ID, "map_id": e.MapID, "step": pathOf(in.Ask.Ref)}))
-		s.emitRequested(b, key, e, n)
+		emitRequested(b, key, e, n)
 		s.d.Quotas.Queue(b, e.TenantID, quota.Held)
 		return b, nil
 	})
 	failpoint.Hit("after_map_ask", e.ID)
 	if f := fault.As(err); fault.HasCode(err, fault.CodeQuotaExceeded) {
 		out.Failure = stepmachine.NewError(string(f.Code), f.Message)
-		_, err := s.Write(ctx, in.MapWrites)
+		_, err := s.steps.Write(ctx, in.MapWrites)
 		return out, err
 	}
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Service) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error
 }
 
 // askingNow returns how an approval stands, with its votes.
-func (s *Service) askingNow(ctx context.Context, tenant uuid.UUID, id string) (governance.Asking, error) {
+func (s *people) askingNow(ctx context.Context, tenant uuid.UUID, id string) (governance.Asking, error) {
 	b := &db.Batch{}
 	reading := approval.QueueRead(b, tenant, id)
 	if err := s.d.DB.Send(ctx, tenant, b); err != nil {
@@ -165,7 +165,7 @@ func (s *Service) askingNow(ctx context.Context, tenant uuid.UUID, id string) (g
 const mostTitle = 4 << 10
 
 // titleOf returns a title that is stored, cut where it is long.
-func (s *Service) titleOf(ctx context.Context, e Execution, title stepmachine.Value, unwritten []stepmachine.Command) (text string, err error) {
+func (s *people) titleOf(ctx context.Context, e Execution, title stepmachine.Value, unwritten []stepmachine.Command) (text string, err error) {
 	raw, err := s.Resolve(ctx, e, title, unwritten)
 	if err != nil {
 		return "", err
@@ -197,7 +197,7 @@ func askingOf(e Execution, in flow.MapAsk) approval.New {
 }
 
 // send sends a batch that may have no statements.
-func (s *Service) send(ctx context.Context, tenant uuid.UUID, b *db.Batch) error {
+func (s *rows) send(ctx context.Context, tenant uuid.UUID, b *db.Batch) error {
 	if b.Len() == 0 {
 		return nil
 	}
@@ -206,7 +206,7 @@ func (s *Service) send(ctx context.Context, tenant uuid.UUID, b *db.Batch) error
 
 // queueShown adds what is asked before a value can be shown to people. The function returns what an
 // approval shows of it, once the batch is sent.
-func (s *Service) queueShown(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+func (s *views) queueShown(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
 	shown := masked(value)
 	if len(shown) > mostShown {
 		size := mustJSON(map[string]int{"bytes": len(value)})
@@ -233,7 +233,7 @@ func causesOf(e Execution, approvalID string) []event.Cause {
 	return causes
 }
 
-func (s *Service) emitRequested(b *db.Batch, key *datakey.Key, e Execution, n approval.New) {
+func emitRequested(b *db.Batch, key *datakey.Key, e Execution, n approval.New) {
 	event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Requested{
 		ApprovalID: n.ID, Kind: string(n.Kind), Reason: n.Reason, ExpiresAt: n.ExpiresAt.UTC(), Args: n.Args,
 	}})
@@ -244,13 +244,13 @@ func (s *Service) emitRequested(b *db.Batch, key *datakey.Key, e Execution, n ap
 	}
 }
 
-func (s *Service) emitDecided(b *db.Batch, key *datakey.Key, e Execution, d event.Decided) {
+func emitDecided(b *db.Batch, key *datakey.Key, e Execution, d event.Decided) {
 	event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, d.ApprovalID), Body: d})
 }
 
 // CloseAsk ends the question of a step, where it has no decision, and returns how it ended. The
 // row decides between people and the end of their time.
-func (s *Service) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
+func (s *people) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
 	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapDecision{}, err
@@ -275,7 +275,7 @@ func (s *Service) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDeci
 }
 
 // closeAsk closes the subject's pending approval, if any, with its audit record and event.
-func (s *Service) closeAsk(ctx context.Context, e Execution, subject string, end approval.Closing) error {
+func (s *people) closeAsk(ctx context.Context, e Execution, subject string, end approval.Closing) error {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return fmt.Errorf("execution: %w", err)
@@ -293,7 +293,7 @@ func (s *Service) closeAsk(ctx context.Context, e Execution, subject string, end
 		b, id := &db.Batch{}, pending.Value[0]
 		approval.Close(b, e.TenantID, id, end)
 		audit.Queue(b, recordOf(actor.Actor{Kind: actor.System, TenantID: e.TenantID}, e, action, id, end.Status, map[string]any{}))
-		s.emitDecided(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
+		emitDecided(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
 		return b, nil
 	})
 	if err != nil && !db.IsNotChanged(err) {
@@ -312,7 +312,7 @@ func recordOf(who actor.Actor, e Execution, action audit.Action, id string, outc
 
 // decided returns the decisions about steps that wait for people. A question whose time is over, by
 // its row, is closed on the way.
-func (s *Service) decided(ctx context.Context, e Execution, in flow.MapLook) ([]stepmachine.Decided, error) {
+func (s *people) decided(ctx context.Context, e Execution, in flow.MapLook) ([]stepmachine.Decided, error) {
 	overdue, err := s.q.OverdueAsksOfMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.OverdueAsksOfMapParams{
 		TenantID: e.TenantID, ExecutionID: e.ExecutionID, Now: new(s.d.Now()),
 	})
@@ -332,7 +332,7 @@ const timeOver = "No user decided in time."
 
 // decisions returns what people decided about the steps, of those that are decided. withdrawn is the
 // decision of a question that the execution has withdrawn; "" for none.
-func (s *Service) decisions(ctx context.Context, e Execution, ref flow.MapRef, steps []stepmachine.Ref, withdrawn stepmachine.Decision) ([]stepmachine.Decided, error) {
+func (s *people) decisions(ctx context.Context, e Execution, ref flow.MapRef, steps []stepmachine.Ref, withdrawn stepmachine.Decision) ([]stepmachine.Decided, error) {
 	bySubject, subjects := map[string]stepmachine.Ref{}, []string{}
 	for _, step := range steps {
 		subject := subjectOf(ref, step)
@@ -361,7 +361,7 @@ func (s *Service) decisions(ctx context.Context, e Execution, ref flow.MapRef, s
 }
 
 // decisionOf returns the decision in the row of an approval; none while it waits.
-func (s *Service) decisionOf(ctx context.Context, e Execution, row approval.AskRow) (d stepmachine.Decided, err error) {
+func (s *people) decisionOf(ctx context.Context, e Execution, row approval.AskRow) (d stepmachine.Decided, err error) {
 	d.Reason = row.Reason
 	if row.DecidedBy != nil {
 		d.By = actor.Actor{Kind: actor.User, ID: *row.DecidedBy}.String()
@@ -409,7 +409,7 @@ func (s *Service) decisionOf(ctx context.Context, e Execution, row approval.AskR
 
 // Unattended implements approval.Owner: it closes the approval of an execution that has ended, or
 // that goes on in another attempt. The workflow of any other is started by Sweep, and asks again.
-func (s *Service) Unattended(ctx context.Context, w approval.Waiting, _ bool) error {
+func (s *people) Unattended(ctx context.Context, w approval.Waiting, _ bool) error {
 	id, err := executionOfSubject(w.SubjectID)
 	if err != nil {
 		return fmt.Errorf("execution: subject of an approval: %w", err)
@@ -422,7 +422,7 @@ func (s *Service) Unattended(ctx context.Context, w approval.Waiting, _ bool) er
 }
 
 // waitingForApproval returns what the execution waits for, with the id of the approval.
-func (s *Service) waitingForApproval(ctx context.Context, e Execution) (json.RawMessage, error) {
+func (s *rows) waitingForApproval(ctx context.Context, e Execution) (json.RawMessage, error) {
 	var w struct {
 		*stepmachine.WaitsFor
 		ApprovalID string `json:"approval_id,omitempty"`

@@ -43,7 +43,7 @@ const (
 
 // unasked returns of how many changes people are asked when the execution ends so: none for one that
 // is no completed dry run with a list of its own, or of which they were asked before.
-func (s *Service) unasked(ctx context.Context, e Execution, in flow.MapFinish) (int64, error) {
+func (s *steps) unasked(ctx context.Context, e Execution, in flow.MapFinish) (int64, error) {
 	if !e.DryRun || e.changesOf != nil || in.Finish.Status != stepmachine.StatusCompleted {
 		return 0, nil
 	}
@@ -63,7 +63,7 @@ func (s *Service) unasked(ctx context.Context, e Execution, in flow.MapFinish) (
 }
 
 // queueAskChanges asks people about the changes of a dry run.
-func (s *Service) queueAskChanges(b *db.Batch, key *datakey.Key, e Execution, changes int64) {
+func (s *steps) queueAskChanges(b *db.Batch, key *datakey.Key, e Execution, changes int64) {
 	n := approval.New{
 		ID: approval.NewID(), Kind: governance.ApprovalOfChanges, Reason: fmt.Sprintf("A dry run of a Map would change something %d times.", changes),
 		Args: mustJSON(map[string]any{"map_id": e.MapID, "version": e.Version, "changes": changes}),
@@ -81,7 +81,7 @@ func (s *Service) queueAskChanges(b *db.Batch, key *datakey.Key, e Execution, ch
 	rec := audit.Change(e.actor(), audit.MapAsked, audit.SubjectApproval, n.ID)
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(governance.ApprovalPending)
 	audit.Queue(b, rec.With(map[string]any{"approval_id": n.ID, "map_id": e.MapID, "changes": changes}))
-	s.emitRequested(b, key, e, n)
+	emitRequested(b, key, e, n)
 	s.d.Quotas.Queue(b, e.TenantID, quota.DryRuns)
 }
 
@@ -107,7 +107,7 @@ type Proposal struct {
 // VALIDATION_ERROR where the selection does not say of each change what becomes of it, and CONFLICT
 // where there is nothing to decide or people decided otherwise. Where they could not be asked at the
 // end of the dry run, they are asked now; the error is QUOTA_EXCEEDED where they still cannot be.
-func (s *Service) Propose(ctx context.Context, e Execution, sel Selection) (p Proposal, err error) {
+func (s *changes) Propose(ctx context.Context, e Execution, sel Selection) (p Proposal, err error) {
 	if err := s.undecidable(ctx, e); err != nil {
 		return p, err
 	}
@@ -145,7 +145,7 @@ func (s *Service) Propose(ctx context.Context, e Execution, sel Selection) (p Pr
 }
 
 // undecidable returns why nobody decides about the changes of the execution; nil where people do.
-func (s *Service) undecidable(ctx context.Context, e Execution) error {
+func (s *changes) undecidable(ctx context.Context, e Execution) error {
 	switch {
 	case e.ErasedAt != nil:
 		return fault.New(fault.CodeResultExpired, "")
@@ -164,7 +164,7 @@ func (s *Service) undecidable(ctx context.Context, e Execution) error {
 }
 
 // askedSet returns the set of changes with its approval. People are asked where they were not.
-func (s *Service) askedSet(ctx context.Context, e Execution, changes int64) (set dbsqlc.GetMapChangeSetRow, err error) {
+func (s *changes) askedSet(ctx context.Context, e Execution, changes int64) (set dbsqlc.GetMapChangeSetRow, err error) {
 	read := func() (bool, error) {
 		rows, err := s.q.GetMapChangeSet(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.GetMapChangeSetParams{TenantID: e.TenantID, Execution: e.ID})
 		if err != nil {
@@ -183,7 +183,7 @@ func (s *Service) askedSet(ctx context.Context, e Execution, changes int64) (set
 		return set, fmt.Errorf("execution: %w", err)
 	}
 	b := &db.Batch{}
-	s.queueAskChanges(b, key, e, changes)
+	s.steps.queueAskChanges(b, key, e, changes)
 	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil && !db.IsUnique(err, "map_change_sets_pkey") && !db.IsRaced(err) {
 		return set, err
 	}
@@ -265,10 +265,10 @@ func without(rows []dbsqlc.MapChangesToDecideRow, approved []string) []string {
 }
 
 // ChangeSets is the service as the domain of approvals of changes.
-type ChangeSets struct{ s *Service }
+type ChangeSets struct{ s *changes }
 
 // ChangeSets returns the domain of approvals of changes.
-func (s *Service) ChangeSets() ChangeSets { return ChangeSets{s} }
+func (s *changes) ChangeSets() ChangeSets { return ChangeSets{s} }
 
 // SealEdit implements desk.Subjects: a change is applied as the dry run has shown it, or not at all.
 func (ChangeSets) SealEdit(context.Context, uuid.UUID, string, json.RawMessage) (string, error) {
@@ -287,7 +287,7 @@ func (c ChangeSets) SealResponse(ctx context.Context, tenant uuid.UUID, subject 
 // Count implements desk.Subjects: it counts a decision about the changes in the rows, and has the
 // approved ones applied.
 func (c ChangeSets) Count(ctx context.Context, tenant uuid.UUID, subject string, decision uuid.UUID) (out flow.Decided, err error) {
-	e, l, err := c.s.ofSubject(ctx, tenant, subject)
+	e, l, err := c.s.people.ofSubject(ctx, tenant, subject)
 	if err != nil {
 		return out, err
 	}
@@ -305,7 +305,7 @@ func (c ChangeSets) Count(ctx context.Context, tenant uuid.UUID, subject string,
 			out.Code = fault.CodeApprovalNotPending
 			return nil
 		}
-		d := deciding{Counting: asked, s: c.s, e: e, key: l.key}
+		d := deciding{Counting: asked, s: c.s.people, e: e, key: l.key}
 		out, applies, err = d.countChanges(ctx, tx)
 		return err
 	})
@@ -427,7 +427,7 @@ func (c ChangeSets) Unattended(ctx context.Context, w approval.Waiting, _ bool) 
 }
 
 // expireChanges ends a set of changes that nobody decided about in time.
-func (s *Service) expireChanges(ctx context.Context, e Execution) error {
+func (s *changes) expireChanges(ctx context.Context, e Execution) error {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return fmt.Errorf("execution: %w", err)
@@ -445,7 +445,7 @@ func (s *Service) expireChanges(ctx context.Context, e Execution) error {
 		db.QueueExec(b, s.q.LeaveMapChanges, dbsqlc.LeaveMapChangesParams{TenantID: e.TenantID, DryRun: e.ID})
 		db.QueueExec(b, s.q.SetMapChangeSet, dbsqlc.SetMapChangeSetParams{TenantID: e.TenantID, Execution: e.ID, Status: string(SetExpired), Now: s.d.Now()})
 		audit.Queue(b, recordOf(actor.Actor{Kind: actor.System, TenantID: e.TenantID}, e, audit.ApprovalExpired, id, end.Status, map[string]any{}))
-		s.emitDecided(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
+		emitDecided(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
 		return b, nil
 	})
 	if err != nil && !db.IsNotChanged(err) {
@@ -456,7 +456,7 @@ func (s *Service) expireChanges(ctx context.Context, e Execution) error {
 
 // AwaitApply waits until no change of the dry run is being applied, at most until the given time, and
 // reports whether none is.
-func (s *Service) AwaitApply(ctx context.Context, e Execution, until time.Time) (ended bool, err error) {
+func (s *changes) AwaitApply(ctx context.Context, e Execution, until time.Time) (ended bool, err error) {
 	poll := time.NewTicker(applyPoll)
 	defer poll.Stop()
 	for {

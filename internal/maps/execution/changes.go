@@ -112,7 +112,7 @@ func (p *Parent) changesPath() []string {
 	return append(slices.Clone(p.Execution.changesPath), p.place)
 }
 
-func (s *Service) queueInListOf(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
+func (s *triggers) queueInListOf(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
 	if p.changesAt == nil {
 		return
 	}
@@ -124,7 +124,7 @@ func (s *Service) queueInListOf(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
 
 // queueChange adds a change to the list. at is its number among the records of its execution, which
 // also has the steps that start others.
-func (s *Service) queueChange(b *db.Batch, e Execution, c stepmachine.RecordChange, at int) {
+func (s *steps) queueChange(b *db.Batch, e Execution, c stepmachine.RecordChange, at int) {
 	db.QueueExec(b, s.q.RecordMapChange, dbsqlc.RecordMapChangeParams{
 		TenantID: e.TenantID, DryRun: e.listOf(), ID: c.ID, Execution: e.ID, Verb: c.Verb, DependsOn: append([]string{}, c.DependsOn...),
 		Place: append(slices.Clone(e.changesAt), int32(at)), Path: append(slices.Clone(e.changesPath), pathOf(c.Ref)),
@@ -134,7 +134,7 @@ func (s *Service) queueChange(b *db.Batch, e Execution, c stepmachine.RecordChan
 // Changes returns a page of the changes of a dry run in their order, after the one with the number.
 // There are none for an execution that is no dry run. Of an execution that a step has started they
 // are those of the list of its dry run that it came to.
-func (s *Service) Changes(ctx context.Context, e Execution, after int32, limit int) (out ChangeList, err error) {
+func (s *changes) Changes(ctx context.Context, e Execution, after int32, limit int) (out ChangeList, err error) {
 	out.Changes = []Change{}
 	if !e.DryRun {
 		return out, nil
@@ -171,7 +171,7 @@ func (s *Service) Changes(ctx context.Context, e Execution, after int32, limit i
 			bytes += len(change.Args) + len(change.Before) + len(change.After)
 		}
 	}
-	s.maskChanges(ctx, e, out.Changes)
+	s.views.maskChanges(ctx, e, out.Changes)
 	return out, nil
 }
 
@@ -184,7 +184,7 @@ const (
 // changeTexts are the stored values of the executions of a page of changes.
 type changeTexts map[uuid.UUID]*loader
 
-func (s *Service) changeTexts(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapChangesRow) (changeTexts, error) {
+func (s *changes) changeTexts(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapChangesRow) (changeTexts, error) {
 	names, texts := map[uuid.UUID][]string{}, changeTexts{}
 	for _, row := range rows {
 		place := row.Path[len(row.Path)-1]
@@ -248,7 +248,7 @@ func (l *loader) argsOf(record json.RawMessage) (json.RawMessage, error) {
 
 // Invent returns a made-up result of a write of a dry run: of what its step expects, otherwise of the
 // schema of the verb's answer. answer reads that one, and is only called where it is needed.
-func (s *Service) Invent(ctx context.Context, e Execution, ref stepmachine.Ref, answer func(context.Context) (json.RawMessage, error)) (stepmachine.Value, error) {
+func (s *steps) Invent(ctx context.Context, e Execution, ref stepmachine.Ref, answer func(context.Context) (json.RawMessage, error)) (stepmachine.Value, error) {
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
 		return stepmachine.Value{}, err

@@ -27,7 +27,7 @@ func sees(who actor.Actor, e Execution) bool {
 
 // Get returns an execution by its execution_id. The error is EXECUTION_NOT_FOUND where there is
 // none, and where the actor may not see it.
-func (s *Service) Get(ctx context.Context, who actor.Actor, executionID string) (Execution, error) {
+func (s *views) Get(ctx context.Context, who actor.Actor, executionID string) (Execution, error) {
 	row, err := s.q.MapExecutionByName(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.MapExecutionByNameParams{TenantID: who.TenantID, ExecutionID: executionID})
 	switch {
 	case db.IsNoRows(err):
@@ -66,7 +66,7 @@ const longestListed = 16 << 10
 
 // List returns the newest executions first, and whether there are more. They have no texts but their
 // errors, as others than the callers of their triggers see them.
-func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []Execution, more bool, err error) {
+func (s *views) List(ctx context.Context, who actor.Actor, f Filter) (page []Execution, more bool, err error) {
 	if own := who.KeyID(); own != nil {
 		if f.KeyID != nil && *f.KeyID != *own {
 			return nil, false, nil
@@ -105,7 +105,7 @@ func (s *Service) List(ctx context.Context, who actor.Actor, f Filter) (page []E
 }
 
 // showErrors opens the errors of a page, and masks all of them by one question.
-func (s *Service) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapExecutionsRow, page []Execution) {
+func (s *views) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapExecutionsRow, page []Execution) {
 	w := s.showing(Execution{TenantID: tenant})
 	for i := range page {
 		if rows[i].Error == "" {
@@ -127,22 +127,22 @@ func (s *Service) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsql
 
 // Cancel asks an execution to end. It undoes what it has done, as its definition says, and then is
 // cancelled. The error is CONFLICT where it has ended.
-func (s *Service) Cancel(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
+func (s *triggers) Cancel(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
 	return s.want(ctx, who, e, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true})
 }
 
 // Pause lets no further step begin, and Resume takes that back. The error is CONFLICT where the
 // execution has ended.
-func (s *Service) Pause(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
+func (s *triggers) Pause(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
 	return s.want(ctx, who, e, audit.MapPaused, dbsqlc.WantOfMapParams{Pause: new(true)})
 }
 
 // Resume lets a paused execution go on.
-func (s *Service) Resume(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
+func (s *triggers) Resume(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
 	return s.want(ctx, who, e, audit.MapResumed, dbsqlc.WantOfMapParams{Pause: new(false)})
 }
 
-func (s *Service) want(ctx context.Context, who actor.Actor, e Execution, action audit.Action, p dbsqlc.WantOfMapParams) (Execution, error) {
+func (s *triggers) want(ctx context.Context, who actor.Actor, e Execution, action audit.Action, p dbsqlc.WantOfMapParams) (Execution, error) {
 	p.TenantID, p.ID, p.Now = e.TenantID, e.ID, s.d.Now()
 	b := &db.Batch{}
 	rows := db.Queue(b, s.q.WantOfMap, p)
@@ -166,7 +166,7 @@ func (s *Service) want(ctx context.Context, who actor.Actor, e Execution, action
 			return s.read(ctx, now.TenantID, now.ID)
 		}
 	}
-	s.nudge(ctx, now)
+	s.workflows.nudge(ctx, now)
 	return now, nil
 }
 
@@ -188,7 +188,7 @@ type sweptTo struct {
 
 // Sweep starts the workflows of executions whose start was lost. One that waits is found open. The
 // next pass goes on where it stopped. One process makes one pass at a time.
-func (s *Service) Sweep(ctx context.Context) error {
+func (s *triggers) Sweep(ctx context.Context) error {
 	rows, err := s.q.UnbegunMaps(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.UnbegunMapsParams{
 		Before: s.d.Now().Add(-sweepAfter), AfterAt: s.swept.at, AfterID: s.swept.id, Most: sweepPage,
 	})
@@ -215,7 +215,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		if open, found, err := s.d.Engine.IsOpen(ctx, e.WorkflowID); err != nil || found && open {
 			continue
 		}
-		if err := s.beginNow(ctx, e); err != nil {
+		if err := s.workflows.beginNow(ctx, e); err != nil {
 			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", e.ExecutionID, "error", err)
 		}
 	}

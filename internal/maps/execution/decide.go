@@ -24,7 +24,7 @@ import (
 
 // SealEdit implements desk.Subjects: what people decide about can be replaced as a whole, by an object as
 // it is one. A masked place that is left out keeps its value.
-func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subject string, args json.RawMessage) (string, error) {
+func (s *people) SealEdit(ctx context.Context, tenant uuid.UUID, subject string, args json.RawMessage) (string, error) {
 	if trimmed := bytes.TrimSpace(args); len(trimmed) == 0 || trimmed[0] != '{' {
 		return "", fault.Invalid("/edited_args", "type", "edited_args is an object.")
 	}
@@ -40,7 +40,7 @@ func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subject string
 		return "", fault.Invalid("/edited_args", "length", "The value is too large to be edited.")
 	}
 	b := &db.Batch{}
-	shown, err := s.queueShown(ctx, b, tenant, before)
+	shown, err := s.views.queueShown(ctx, b, tenant, before)
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +62,7 @@ func (s *Service) SealEdit(ctx context.Context, tenant uuid.UUID, subject string
 }
 
 // SealResponse implements desk.Subjects.
-func (s *Service) SealResponse(ctx context.Context, tenant uuid.UUID, subject string, response json.RawMessage) (string, error) {
+func (s *people) SealResponse(ctx context.Context, tenant uuid.UUID, subject string, response json.RawMessage) (string, error) {
 	_, l, err := s.ofSubject(ctx, tenant, subject)
 	if err != nil {
 		return "", err
@@ -70,7 +70,7 @@ func (s *Service) SealResponse(ctx context.Context, tenant uuid.UUID, subject st
 	return l.key.Seal(saidPlace(tenant, subject, datakey.MapResponse), response), nil
 }
 
-func (s *Service) ofSubject(ctx context.Context, tenant uuid.UUID, subject string) (e Execution, l *loader, err error) {
+func (s *people) ofSubject(ctx context.Context, tenant uuid.UUID, subject string) (e Execution, l *loader, err error) {
 	id, err := executionOfSubject(subject)
 	if err != nil {
 		return e, nil, fmt.Errorf("execution: subject of an approval: %w", err)
@@ -84,7 +84,7 @@ func (s *Service) ofSubject(ctx context.Context, tenant uuid.UUID, subject strin
 
 // Count implements desk.Subjects: it counts a decision about a step in the rows. The workflow is
 // told by the desk, and otherwise by the sweeper.
-func (s *Service) Count(ctx context.Context, tenant uuid.UUID, subject string, decision uuid.UUID) (out flow.Decided, err error) {
+func (s *people) Count(ctx context.Context, tenant uuid.UUID, subject string, decision uuid.UUID) (out flow.Decided, err error) {
 	e, l, err := s.ofSubject(ctx, tenant, subject)
 	if err != nil {
 		return out, err
@@ -115,7 +115,7 @@ func (s *Service) Count(ctx context.Context, tenant uuid.UUID, subject string, d
 // deciding is a decision about a step while it is counted.
 type deciding struct {
 	*approval.Counting
-	s   *Service
+	s   *people
 	e   Execution
 	key *datakey.Key
 }
@@ -166,7 +166,7 @@ func (d *deciding) close(b *db.Batch, status governance.ApprovalStatus, action a
 	rec := recordOf(d.Decision.By, d.e, action, d.Asked.ID, outcome, details)
 	rec.Input = d.Asked.Args
 	audit.Queue(b, rec)
-	d.s.emitDecided(b, d.key, d.e, event.Decided{
+	emitDecided(b, d.key, d.e, event.Decided{
 		ApprovalID: d.Asked.ID, Status: string(status), DecidedBy: d.Decision.By.String(), Reason: d.Decision.Reason, Edited: status == governance.ApprovalSuperseded,
 	})
 }
@@ -205,7 +205,7 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err e
 		return out, fmt.Errorf("execution: edited value: %w", err)
 	}
 	a, b := d.Asked, &db.Batch{}
-	shown, err := d.s.queueShown(ctx, b, d.e.TenantID, value)
+	shown, err := d.s.views.queueShown(ctx, b, d.e.TenantID, value)
 	if err != nil {
 		return out, err
 	}
@@ -222,7 +222,7 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err e
 	d.close(b, governance.ApprovalSuperseded, audit.ApprovalEdited, map[string]any{"superseded_by": n.ID, "reason": d.Decision.Reason})
 	approval.Ask(b, n)
 	d.s.queueValue(b, d.key, d.e, asked(a.About.ID), stepmachine.Of(value))
-	d.s.emitRequested(b, d.key, d.e, n)
+	emitRequested(b, d.key, d.e, n)
 	d.wrote(b) // after the question: its author may decide about their own edit
 	if err := b.SendIn(ctx, tx); err != nil {
 		return out, err

@@ -29,7 +29,7 @@ var ErrChain = errors.New("what stands above the execution cannot be read, so no
 // asked for never changes. Only the message changes that an agent of the mode workflow_only has it from.
 // It fails with ErrChain where what stands above the execution cannot be read. Without that, nothing would count for
 // the limits of those messages, and no kill switch of their agents would cover the calls.
-func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) {
+func (s *steps) Head(ctx context.Context, ref flow.MapRef) (Execution, error) {
 	e, err := s.head(ctx, ref)
 	if err != nil {
 		return Execution{}, err
@@ -39,7 +39,7 @@ func (s *Service) Head(ctx context.Context, ref flow.MapRef) (Execution, error) 
 
 // head is Head for what starts nothing: writes, looks and the end. They work whatever stands above, so
 // that such an execution comes to its end: each step that would start something fails.
-func (s *Service) head(ctx context.Context, ref flow.MapRef) (Execution, error) {
+func (s *rows) head(ctx context.Context, ref flow.MapRef) (Execution, error) {
 	if e, known := s.heads.Get(ref.ID); known && e.TenantID == ref.TenantID && e.Attempt == ref.Attempt {
 		if e.Chain.Driver() == nil && e.broken == nil {
 			return e, nil
@@ -63,7 +63,7 @@ func (s *Service) head(ctx context.Context, ref flow.MapRef) (Execution, error) 
 
 // Begin returns what the execution begins with. Where its workflow runs in the process that
 // claimed it, nothing is read.
-func (s *Service) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, error) {
+func (s *steps) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, error) {
 	begun := flow.MapBegun{Private: flow.IsPrivate()}
 	e, fresh := s.heads.Get(ref.ID)
 	var row dbsqlc.MapExecution
@@ -129,7 +129,7 @@ func readsAtStart(e Execution, d *mapdef.Definition) []string {
 }
 
 // workflowOf returns the workflow of the execution that started this one.
-func (s *Service) workflowOf(ctx context.Context, e Execution) (string, error) {
+func (s *steps) workflowOf(ctx context.Context, e Execution) (string, error) {
 	if e.callerWorkflow != "" {
 		return e.callerWorkflow, nil
 	}
@@ -165,7 +165,7 @@ func contextOf(e Execution) shownContext {
 
 // Finish commits the end of an execution with its last records, its audit record and its event, and
 // tells those who wait. It changes nothing where the attempt has ended by another hand.
-func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {
+func (s *steps) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {
 	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapResult{}, err
@@ -183,7 +183,7 @@ func (s *Service) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult
 }
 
 // finish is Finish for an execution of which people are asked about so many changes.
-func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, changes int64) (flow.MapResult, error) {
+func (s *steps) finish(ctx context.Context, e Execution, in flow.MapFinish, changes int64) (flow.MapResult, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return flow.MapResult{}, fmt.Errorf("execution: %w", err)
@@ -209,10 +209,10 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	}
 	// Before the lock: who waits for the turn of the concurrency key does not wait for the rows of the steps.
 	db.QueueExec(b, s.q.GiveUpMapSteps, dbsqlc.GiveUpMapStepsParams{TenantID: e.TenantID, Execution: e.ID, Records: p.Records, Now: p.Now})
-	s.queueLockOf(b, e, v.Program.Definition())
+	s.places.queueLockOf(b, e, v.Program.Definition())
 	ended := db.Queue(b, s.q.FinishMap, p)
 	db.Queue(b, s.q.RequireMapEnded, dbsqlc.RequireMapEndedParams{TenantID: e.TenantID, ID: e.ID})
-	promoted := s.queueFree(b, e, v.Program.Definition())
+	promoted := s.places.queueFree(b, e, v.Program.Definition())
 	// A step gets the same execution again, whatever came of it.
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
@@ -230,7 +230,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	case db.IsNotChanged(err):
 		// A repeat: a process that died after the commit may not have told those who wait.
 		s.heads.Remove(e.ID)
-		s.Rests(e.ID)
+		s.workflows.Rests(e.ID)
 		s.d.Notices.Tell(e.TenantID, e.ID)
 		return flow.MapResult{Status: f.Status}, nil
 	case err != nil:
@@ -240,7 +240,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 	if promoted != nil && len(promoted.Value) > 0 {
 		// Where API and worker are apart, a start lasts as long as the first steps. With this step
 		// waiting for it, all that wait for the key would be under way, one within the other.
-		go s.startPromoted(context.WithoutCancel(ctx), e.TenantID, promoted.Value)
+		go s.places.startPromoted(context.WithoutCancel(ctx), e.TenantID, promoted.Value)
 	}
 	now := head(ended.Value[0])
 	now.Error, now.Undoing = f.Error, undoing
@@ -252,7 +252,7 @@ func (s *Service) finish(ctx context.Context, e Execution, in flow.MapFinish, ch
 }
 
 // endsWith returns the output of an execution that ends. One that is too long makes it fail.
-func (s *Service) endsWith(ctx context.Context, e Execution, in *flow.MapFinish) (json.RawMessage, error) {
+func (s *steps) endsWith(ctx context.Context, e Execution, in *flow.MapFinish) (json.RawMessage, error) {
 	output, err := s.Resolve(ctx, e, in.Finish.Output, in.Commands)
 	if !errors.Is(err, stepmachine.ErrTooLarge) {
 		return output, err
@@ -266,8 +266,8 @@ func (s *Service) endsWith(ctx context.Context, e Execution, in *flow.MapFinish)
 
 // toldEnd returns the output and the error as the event of the end has them. Where what masks the output
 // cannot be read, the event has none: it is written once, and nobody could tell the masks from values.
-func (s *Service) toldEnd(ctx context.Context, e Execution, output json.RawMessage, failed *stepmachine.Error) (Execution, error) {
-	shown, unknown, err := s.shownEnd(ctx, Execution{
+func (s *steps) toldEnd(ctx context.Context, e Execution, output json.RawMessage, failed *stepmachine.Error) (Execution, error) {
+	shown, unknown, err := s.views.shownEnd(ctx, Execution{
 		TenantID: e.TenantID, ExecutionID: e.ExecutionID, MapID: e.MapID, Version: e.Version, DryRun: e.DryRun, Output: output, Error: failed,
 	})
 	if unknown != nil {
@@ -277,7 +277,7 @@ func (s *Service) toldEnd(ctx context.Context, e Execution, output json.RawMessa
 }
 
 // finishParams returns the row of an execution that ends.
-func (s *Service) finishParams(key *datakey.Key, e Execution, in flow.MapFinish, f stepmachine.Finish, output json.RawMessage, undoing Undoing) dbsqlc.FinishMapParams {
+func (s *steps) finishParams(key *datakey.Key, e Execution, in flow.MapFinish, f stepmachine.Finish, output json.RawMessage, undoing Undoing) dbsqlc.FinishMapParams {
 	p := dbsqlc.FinishMapParams{
 		Status: string(f.Status), Error: sealOptional(key, e.place(datakey.MapError), failureOf(f)), Records: int32(in.Last()),
 		Actions: int32(f.Actions), KeptBytes: in.Kept, Governance: governanceOfEnd(f), Wrote: in.Wrote, Reads: append([]string{}, in.Reads...), OutputInvented: append([]string{}, f.Output.Invented...), Now: s.d.Now(), TenantID: e.TenantID, ID: e.ID, Attempt: in.Attempt,
@@ -303,15 +303,15 @@ func failureOf(f stepmachine.Finish) []byte {
 }
 
 // tellEnd tells those who wait for the end of the execution.
-func (s *Service) tellEnd(e Execution) {
+func (s *steps) tellEnd(e Execution) {
 	s.heads.Remove(e.ID)
-	s.Rests(e.ID)
+	s.workflows.Rests(e.ID)
 	s.hub.Deliver(e.ID, e.Attempt, e)
 	s.d.Notices.Tell(e.TenantID, e.ID)
 }
 
 // queueTold queues the audit record and the event of the end. shown has the output and the error, masked.
-func (s *Service) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
+func (s *steps) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
 	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
 	audit.Queue(b, rec)
@@ -340,7 +340,7 @@ func masked(value json.RawMessage) json.RawMessage {
 }
 
 // emitEnd queues the event of the end.
-func (s *Service) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
+func (s *steps) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
 	end := event.MapEnd{MapID: e.MapID.String(), Version: int(e.Version), Status: string(f.Status), ActionsExecuted: f.Actions, DurationMS: s.d.Now().Sub(e.CreatedAt()).Milliseconds()}
 	var body event.Body = event.MapCompleted{MapEnd: end, Output: shown.Output}
 	if f.Status != stepmachine.StatusCompleted {

@@ -19,7 +19,7 @@ import (
 
 // editing is the edits of a retry while they are judged.
 type editing struct {
-	s     *Service
+	s     *rows
 	e     Execution
 	p     *stepmachine.Program
 	left  *stepmachine.Execution
@@ -234,7 +234,7 @@ func (d *editing) input(ctx context.Context, key *datakey.Key, row dbsqlc.MapSte
 }
 
 // storeEdit stores an edit apart that is too large for the state.
-func (s *Service) storeEdit(b *db.Batch, key *datakey.Key, e Execution, v *stepmachine.Value, step string) {
+func (s *triggers) storeEdit(b *db.Batch, key *datakey.Key, e Execution, v *stepmachine.Value, step string) {
 	if len(v.JSON) <= stepmachine.MaxInline {
 		return
 	}
@@ -244,7 +244,7 @@ func (s *Service) storeEdit(b *db.Batch, key *datakey.Key, e Execution, v *stepm
 }
 
 // retryDetails is what the audit record has of a retry. Values are masked.
-func (s *Service) retryDetails(ctx context.Context, e Execution, attempt int32, r Retry) (map[string]any, error) {
+func (s *triggers) retryDetails(ctx context.Context, e Execution, attempt int32, r Retry) (map[string]any, error) {
 	details := map[string]any{"attempt": attempt}
 	if r.FromStep != "" {
 		details["from_step"] = r.FromStep
@@ -256,7 +256,7 @@ func (s *Service) retryDetails(ctx context.Context, e Execution, attempt int32, 
 	if err != nil {
 		return nil, err
 	}
-	if details["edits"], err = s.maskEdits(ctx, e, v.Program.Definition(), r.Edits); err != nil {
+	if details["edits"], err = s.views.maskEdits(ctx, e, v.Program.Definition(), r.Edits); err != nil {
 		return nil, err
 	}
 	return details, nil

@@ -118,23 +118,93 @@ type Deps struct {
 	Quotas  quota.Limits
 }
 
-// Service runs Maps.
+// Service runs Maps. Its parts are one below the other, and call only those below: triggers and
+// changes, people, steps, then views and places, workflows, rows.
 type Service struct {
+	*rows
+	*workflows
+	*places
+	*views
+	*steps
+	*people
+	*changes
+	*triggers
+}
+
+// rows reads the rows of executions and the values of their steps. Every other part has it.
+type rows struct {
 	cfg Config
 	d   Deps
 	q   *dbsqlc.Queries
 	hub *ended.Hub[Execution]
 	// heads are what never changes of executions that were looked at lately.
-	heads  *heads
+	heads *heads
+}
+
+// workflows starts the workflows of executions and tells them to look at their rows.
+type workflows struct {
+	*rows
+
 	starts *starts
+}
+
+// places gives the places of concurrency keys.
+type places struct {
+	*rows
+
+	workflows *workflows
+	// sweptKey is where the last pass of SweepPlaces stopped.
+	sweptKey sweptKey
+}
+
+// views is what callers and models see of executions: without what the tenant keeps secret.
+type views struct{ *rows }
+
+// steps is what the workflow of an execution reads and writes: its begin, the ends of its steps and
+// its own end.
+type steps struct {
+	*rows
+
+	workflows *workflows
+	places    *places
+	views     *views
 	// filters are values of filters that several executions ask for.
 	filters *filters
-	room    *quota.Room
-	// swept, sweptNews and sweptKey are where the last passes of Sweep, SweepNews and SweepPlaces
-	// stopped.
-	swept, sweptNews sweptTo
-	sweptKey         sweptKey
-	rebuilds         *rebuilds
+}
+
+// people is what an execution waits for: decisions of people, signals and events.
+type people struct {
+	*rows
+
+	workflows *workflows
+	views     *views
+	steps     *steps
+	// sweptNews is where the last pass of SweepNews stopped.
+	sweptNews sweptTo
+}
+
+// changes has the changes of dry runs: their lists, the decision about them, and the apply.
+type changes struct {
+	*rows
+
+	views    *views
+	steps    *steps
+	people   *people
+	rebuilds *rebuilds
+}
+
+// triggers starts executions, at the request of callers, steps and messages, and stops them.
+type triggers struct {
+	*rows
+
+	workflows *workflows
+	places    *places
+	views     *views
+	steps     *steps
+	people    *people
+	room      *quota.Room
+	// swept is where the last pass of Sweep stopped.
+	swept sweptTo
 }
 
 // heads keeps executions without their outputs. A payload has up to 1 MiB, so their bytes are
@@ -189,10 +259,15 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{
-		filters: judged,
-		cfg:     cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept, starts: newStarts(), rebuilds: newRebuilds(),
-		room: d.Quotas.Room(quota.MapExecutions, d.Now), sweptKey: sweptKey{key: []byte{}},
+	r := &rows{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept}
+	s := &Service{rows: r, workflows: &workflows{rows: r, starts: newStarts()}, views: &views{r}}
+	s.places = &places{rows: r, workflows: s.workflows, sweptKey: sweptKey{key: []byte{}}}
+	s.steps = &steps{rows: r, workflows: s.workflows, places: s.places, views: s.views, filters: judged}
+	s.people = &people{rows: r, workflows: s.workflows, views: s.views, steps: s.steps}
+	s.changes = &changes{rows: r, views: s.views, steps: s.steps, people: s.people, rebuilds: newRebuilds()}
+	s.triggers = &triggers{
+		rows: r, workflows: s.workflows, places: s.places, views: s.views, steps: s.steps, people: s.people,
+		room: d.Quotas.Room(quota.MapExecutions, d.Now),
 	}
 	d.Notices.OnNotice(s.hear)
 	return s, nil
@@ -349,7 +424,7 @@ func head(r dbsqlc.MapExecution) Execution {
 }
 
 // open reads a row with its output and its error.
-func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, error) {
+func (s *rows) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, error) {
 	e := head(r)
 	key, err := s.d.Keys.Key(ctx, r.TenantID)
 	if err != nil {
@@ -372,7 +447,7 @@ func (s *Service) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, e
 }
 
 // Waiting returns what the execution waits for, with the approval that people decide, or the question.
-func (s *Service) Waiting(ctx context.Context, e Execution) (json.RawMessage, error) {
+func (s *rows) Waiting(ctx context.Context, e Execution) (json.RawMessage, error) {
 	w := e.Waits()
 	switch {
 	case e.Status == stepmachine.StatusPending:
@@ -417,7 +492,7 @@ func sealOptional(key *datakey.Key, at datakey.Place, text []byte) *string {
 }
 
 // read returns the execution with its output.
-func (s *Service) read(ctx context.Context, tenant, id uuid.UUID) (Execution, error) {
+func (s *rows) read(ctx context.Context, tenant, id uuid.UUID) (Execution, error) {
 	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetMapExecutionParams{TenantID: tenant, ID: id})
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: get: %w", err)
@@ -426,7 +501,7 @@ func (s *Service) read(ctx context.Context, tenant, id uuid.UUID) (Execution, er
 }
 
 // hear hands an execution that another process has ended to those that wait for it in this one.
-func (s *Service) hear(ctx context.Context, tenant, id uuid.UUID) {
+func (s *rows) hear(ctx context.Context, tenant, id uuid.UUID) {
 	if !s.hub.Awaited(id) {
 		return
 	}

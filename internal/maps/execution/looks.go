@@ -44,14 +44,14 @@ func (l *loader) look(name string) (look verb.Look) {
 }
 
 // queueLook stores a look.
-func (s *Service) queueLook(b *db.Batch, key *datakey.Key, e Execution, name string, look verb.Look) {
+func (s *rows) queueLook(b *db.Batch, key *datakey.Key, e Execution, name string, look verb.Look) {
 	s.queueValue(b, key, e, name, stepmachine.Of(look.Value))
 	s.queueValue(b, key, e, statePrefix+name, stepmachine.Of(mustJSON(look.State)))
 }
 
 // KeepBefore stores what the probe of a run saw before a change of a dry run, and returns what it
 // found as a value.
-func (s *Service) KeepBefore(ctx context.Context, e Execution, ref stepmachine.Ref, probed flow.RunRef, look verb.Look) (stepmachine.Value, error) {
+func (s *steps) KeepBefore(ctx context.Context, e Execution, ref stepmachine.Ref, probed flow.RunRef, look verb.Look) (stepmachine.Value, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return stepmachine.Value{}, fmt.Errorf("execution: %w", err)
@@ -68,7 +68,7 @@ func (s *Service) KeepBefore(ctx context.Context, e Execution, ref stepmachine.R
 }
 
 // queueBefore stores what the probe of the run saw before the change at the place.
-func (s *Service) queueBefore(b *db.Batch, key *datakey.Key, e Execution, place string, probed flow.RunRef, look verb.Look) {
+func (s *steps) queueBefore(b *db.Batch, key *datakey.Key, e Execution, place string, probed flow.RunRef, look verb.Look) {
 	s.queueLook(b, key, e, beforePrefix+place, look)
 	s.queueValue(b, key, e, probePrefix+place, stepmachine.Of(mustJSON(probed)))
 }
@@ -81,7 +81,7 @@ func (l *loader) leftAs(probe string) string {
 // Drifted compares how a probe sees things now with how it saw them in the dry run, or after the
 // last change of the list that was applied to the same thing. It returns why they differ, "" where
 // they do not.
-func (s *Service) Drifted(ctx context.Context, c *Applying, now verb.Look) (string, error) {
+func (s *changes) Drifted(ctx context.Context, c *Applying, now verb.Look) (string, error) {
 	left, known, err := s.left(ctx, c, now.Of)
 	switch {
 	case err != nil:
@@ -97,7 +97,7 @@ func (s *Service) Drifted(ctx context.Context, c *Applying, now verb.Look) (stri
 
 // left returns how the apply has left what a probe reads. known is false where it did not change
 // that.
-func (s *Service) left(ctx context.Context, c *Applying, probe string) (look verb.Look, known bool, err error) {
+func (s *changes) left(ctx context.Context, c *Applying, probe string) (look verb.Look, known bool, err error) {
 	if probe == "" {
 		return look, false, nil
 	}
@@ -170,7 +170,7 @@ func (d *deciding) unseen(ctx context.Context, tx pgx.Tx, rows []dbsqlc.MapChang
 	}
 	var unseen []string
 	for of, all := range names {
-		l := &loader{ctx: ctx, s: d.s, e: Execution{TenantID: d.e.TenantID, ID: of}, key: d.key}
+		l := &loader{ctx: ctx, s: d.s.rows, e: Execution{TenantID: d.e.TenantID, ID: of}, key: d.key}
 		states, err := d.s.q.ReadMapValues(ctx, tx, dbsqlc.ReadMapValuesParams{TenantID: d.e.TenantID, Execution: of, Names: all})
 		if err != nil {
 			return "", err

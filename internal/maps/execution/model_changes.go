@@ -41,7 +41,7 @@ type recordedChange struct {
 
 // KeepCallChange adds the write to the list of the dry run. Its id is that of the intercepted run, so it
 // can be repeated.
-func (s *Service) KeepCallChange(ctx context.Context, e Execution, c CallChange) error {
+func (s *steps) KeepCallChange(ctx context.Context, e Execution, c CallChange) error {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return fmt.Errorf("execution: %w", err)

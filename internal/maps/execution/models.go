@@ -46,13 +46,13 @@ type AskedModel struct {
 	Text  stepmachine.Asked
 	Do    mapdef.Action
 
-	s       *Service
+	s       *steps
 	loader  *loader
 	program *stepmachine.Program
 }
 
 // Model returns a model step that the execution has begun.
-func (s *Service) Model(ctx context.Context, e Execution, ref stepmachine.Ref) (AskedModel, error) {
+func (s *steps) Model(ctx context.Context, e Execution, ref stepmachine.Ref) (AskedModel, error) {
 	a := AskedModel{Execution: e, s: s}
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Service) Model(ctx context.Context, e Execution, ref stepmachine.Ref) (
 
 // Unnamed returns the first address in the arguments of a call that the Map does not name; "" where there is
 // none. What has triggered the Map is not known to be the tenant's own words.
-func (s *Service) Unnamed(ctx context.Context, e Execution, args json.RawMessage) (string, error) {
+func (s *steps) Unnamed(ctx context.Context, e Execution, args json.RawMessage) (string, error) {
 	if taint.Unnamed(args) == "" {
 		return "", nil
 	}
@@ -187,7 +187,7 @@ func (a *AskedModel) Prepare(ctx context.Context) ([]ModelTurn, error) {
 		values = append(values, &a.Text.Values[i].Value.JSON)
 	}
 	b := &db.Batch{}
-	hide, err := a.s.queueHide(ctx, b, a.Execution.TenantID, values)
+	hide, err := a.s.views.queueHide(ctx, b, a.Execution.TenantID, values)
 	if err != nil {
 		return nil, fmt.Errorf("execution: secrets in what a model reads: %w", err)
 	}
@@ -333,7 +333,7 @@ func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, set
 			counts := len(ended.Value) > 0
 			settle(last, counts)
 			if counts && turn.escalates() {
-				a.s.queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
+				queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
 			}
 			return last, nil
 		})
@@ -359,7 +359,7 @@ func (a AskedModel) EndRuling(ctx context.Context, number int, turn ModelTurn) e
 	err := a.s.d.DB.ReadAndWrite(ctx, e.TenantID, first, func() (*db.Batch, error) {
 		last := &db.Batch{}
 		if len(ended.Value) > 0 && turn.escalates() {
-			a.s.queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
+			queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
 		}
 		return last, nil
 	})
@@ -404,7 +404,7 @@ type ModelRun struct {
 }
 
 // QueueModelRun notes the run of a call that an agent has asked for, with the claim of the run.
-func (s *Service) QueueModelRun(b *db.Batch, e Execution, ref stepmachine.Ref, at flow.MapTool, run ModelRun) {
+func (s *steps) QueueModelRun(b *db.Batch, e Execution, ref stepmachine.Ref, at flow.MapTool, run ModelRun) {
 	db.QueueExec(b, s.q.NoteModelRun, dbsqlc.NoteModelRunParams{
 		Number: strconv.Itoa(at.Number), Verb: run.Verb, Run: run.ExecutionID, TenantID: e.TenantID, Execution: e.ID,
 		Path: pathOf(ref), Attempt: int32(ref.Attempt), Turn: int32(at.Turn),
@@ -428,7 +428,7 @@ const modelCallsShown = 1000
 
 // showModels adds the calls of models to the steps that make some. It costs a round trip only where
 // there are such steps.
-func (s *Service) showModels(ctx context.Context, e Execution, steps []Step) error {
+func (s *views) showModels(ctx context.Context, e Execution, steps []Step) error {
 	at := map[string]int{}
 	paths := []string{}
 	for i, step := range steps {

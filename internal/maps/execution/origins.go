@@ -16,7 +16,7 @@ import (
 // another Map without an output gives on what the last step of that Map gave. Which version of it ran
 // is in the row of its execution. The rows are read once, where there is such a step.
 type origins struct {
-	s *Service
+	s *rows
 	e Execution
 
 	read bool
@@ -39,7 +39,7 @@ const mostBelow = 2*mapdef.MaxItems + 1_000
 // errBelow is why not all that ran is known.
 var errBelow = errors.New("the execution has waited for too many others")
 
-func originsOf(s *Service, e Execution) *origins {
+func originsOf(s *rows, e Execution) *origins {
 	return &origins{s: s, e: e, ran: map[uuid.UUID][]int32{}, of: map[versionOf][]ResultIn{}}
 }
 

@@ -33,7 +33,7 @@ const otherPrefix = "map:"
 // StartOther starts another Map for a step, for whom the execution acts. What steps have done is
 // written in the same transaction. It can be repeated: the step always gets the same execution. One
 // that is refused is the end of the call.
-func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error) {
+func (s *triggers) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error) {
 	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
@@ -66,7 +66,7 @@ func (s *Service) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfM
 		return s.other(ctx, e, in.Start.Ref, child, in.Start.Wait)
 	}
 	b := &db.Batch{}
-	if err := s.Queue(ctx, b, e, in.MapWrites); err != nil {
+	if err := s.steps.Queue(ctx, b, e, in.MapWrites); err != nil {
 		return flow.MapOfMap{}, err
 	}
 	if b.Len() > 0 {
@@ -97,7 +97,7 @@ func stepError(f *fault.Error) *stepmachine.Error {
 	return out
 }
 
-func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart) (Execution, error) {
+func (s *triggers) startOther(ctx context.Context, e Execution, in flow.MapStart) (Execution, error) {
 	start := in.Start
 	payload, err := s.Resolve(ctx, e, start.Payload, in.Commands)
 	if errors.Is(err, stepmachine.ErrTooLarge) || len(payload) > mostPayload {
@@ -128,7 +128,7 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	if e.DryRun && start.Wait {
 		parent.changesAt = append(slices.Clone(e.changesAt), int32(in.Last()))
 	}
-	queue, err := s.Prepare(ctx, e, in.MapWrites)
+	queue, err := s.steps.Prepare(ctx, e, in.MapWrites)
 	if err != nil {
 		return Execution{}, err
 	}
@@ -143,7 +143,7 @@ func (s *Service) startOther(ctx context.Context, e Execution, in flow.MapStart)
 	if waitsInLine(child) {
 		return child, nil
 	}
-	s.startBeside(ctx, child)
+	s.workflows.startBeside(ctx, child)
 	return child, nil
 }
 
@@ -154,7 +154,7 @@ const otherPatience = 500 * time.Millisecond
 // startBeside starts the workflow of another Map, and returns after otherPatience at the latest: all else
 // of the execution waits for the step. It does not wait for the turn of the tenant, because the one that
 // starts it has one.
-func (s *Service) startBeside(ctx context.Context, child Execution) {
+func (s *workflows) startBeside(ctx context.Context, child Execution) {
 	started := make(chan struct{})
 	go func() {
 		defer close(started)
@@ -172,7 +172,7 @@ func (s *Service) startBeside(ctx context.Context, child Execution) {
 }
 
 // LookAtOther returns how far the execution is that a step has started.
-func (s *Service) LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
+func (s *triggers) LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
 	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
@@ -185,7 +185,7 @@ func (s *Service) LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.Ma
 }
 
 // StopOther cancels the execution that a step has started. It undoes what it has done, and then ends.
-func (s *Service) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
+func (s *triggers) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
 	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
@@ -208,7 +208,7 @@ func (s *Service) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapO
 
 // other returns how far the other execution is, as the step machine of the one that started it takes
 // it.
-func (s *Service) other(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution, wait bool) (flow.MapOfMap, error) {
+func (s *triggers) other(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution, wait bool) (flow.MapOfMap, error) {
 	out := flow.MapOfMap{Private: flow.IsPrivate(), Child: child.ID, End: stepmachine.CallEnd{Ref: ref, Wrote: child.Wrote}}
 	end := &out.End
 	out.Tainted, out.Sources, out.Reads = child.Tainted, child.TaintSources, child.Others()
@@ -262,7 +262,7 @@ func errorOfOther(child Execution) *stepmachine.Error {
 
 // outputOf returns the output of another Map. A large one is kept with the execution that reads it,
 // which may outlive the other one.
-func (s *Service) outputOf(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution) (stepmachine.Value, error) {
+func (s *triggers) outputOf(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution) (stepmachine.Value, error) {
 	output := child.Output
 	if output == nil {
 		output = json.RawMessage("null")

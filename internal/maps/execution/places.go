@@ -45,7 +45,7 @@ type place struct {
 // placeOf returns the place that an execution needs; nil where its definition has no concurrency. again: it
 // had one before, maybe when empty keys were taken. The fault INVALID_ARGS says why the key has no value. It
 // is SERVICE_UNAVAILABLE where the tenant has too many expressions evaluated at the moment.
-func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payload []byte, about Execution, again bool) (*place, error) {
+func (s *places) placeOf(ctx context.Context, key *datakey.Key, v Version, payload []byte, about Execution, again bool) (*place, error) {
 	c := v.Program.Definition().Concurrency
 	if c == nil {
 		return nil, nil //nolint:nilnil // no place is a value here
@@ -77,14 +77,14 @@ func (s *Service) placeOf(ctx context.Context, key *datakey.Key, v Version, payl
 }
 
 // queueLock takes the turn of the place's key in a transaction, before a row is locked.
-func (s *Service) queueLock(b *db.Batch, p *place) {
+func (s *places) queueLock(b *db.Batch, p *place) {
 	if p != nil {
 		db.QueueExec(b, s.q.LockMapPlaces, dbsqlc.LockMapPlacesParams{TenantID: p.tenant, MapID: p.mapID, Key: p.key})
 	}
 }
 
 // queueTake takes the place for an execution; nil where it needs none.
-func (s *Service) queueTake(b *db.Batch, p *place, execution uuid.UUID) *db.Answer[dbsqlc.TakeMapPlaceRow] {
+func (s *places) queueTake(b *db.Batch, p *place, execution uuid.UUID) *db.Answer[dbsqlc.TakeMapPlaceRow] {
 	if p == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (s *Service) queueTake(b *db.Batch, p *place, execution uuid.UUID) *db.Answ
 
 // refusedPlace returns the fault for a transaction that take_map_place has undone, and otherwise
 // err.
-func (s *Service) refusedPlace(err error) error {
+func (s *places) refusedPlace(err error) error {
 	switch db.StateOf(err) {
 	case stateFull:
 		return fault.New(fault.CodeConflict, "As many executions with the same concurrency key run as the Map allows. Trigger it again when one has ended; no id was claimed.")
@@ -112,7 +112,7 @@ func (s *Service) refusedPlace(err error) error {
 
 // placed goes on after a place was taken. It asks those to end that a new execution replaces, and
 // reports whether the new one waits.
-func (s *Service) placed(ctx context.Context, tenant uuid.UUID, got *db.Answer[dbsqlc.TakeMapPlaceRow]) (waits bool) {
+func (s *triggers) placed(ctx context.Context, tenant uuid.UUID, got *db.Answer[dbsqlc.TakeMapPlaceRow]) (waits bool) {
 	if got == nil {
 		return false
 	}
@@ -124,7 +124,7 @@ func (s *Service) placed(ctx context.Context, tenant uuid.UUID, got *db.Answer[d
 
 // endReplaced tells the workflow of an execution that it is to end, or ends it where it has none.
 // What is lost here, the sweeper does.
-func (s *Service) endReplaced(ctx context.Context, tenant, id uuid.UUID) {
+func (s *triggers) endReplaced(ctx context.Context, tenant, id uuid.UUID) {
 	ctx = context.WithoutCancel(ctx)
 	e, err := s.read(ctx, tenant, id)
 	if err == nil {
@@ -141,23 +141,23 @@ func (s *Service) endReplaced(ctx context.Context, tenant, id uuid.UUID) {
 
 // endQueued ends an execution that waits for its place, as cancelled: it has done nothing. ended is
 // false where it has its place, or needs none.
-func (s *Service) endQueued(ctx context.Context, e Execution) (ended bool, err error) {
+func (s *triggers) endQueued(ctx context.Context, e Execution) (ended bool, err error) {
 	if dropped, err := s.q.DropQueuedPlace(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.DropQueuedPlaceParams{TenantID: e.TenantID, Execution: e.ID}); err != nil || !dropped {
 		return false, err
 	}
-	_, err = s.Finish(ctx, flow.MapFinish{MapWrites: flow.MapWrites{MapRef: e.Ref()}, Finish: stepmachine.Finish{Status: stepmachine.StatusCancelled}})
+	_, err = s.steps.Finish(ctx, flow.MapFinish{MapWrites: flow.MapWrites{MapRef: e.Ref()}, Finish: stepmachine.Finish{Status: stepmachine.StatusCancelled}})
 	return true, err
 }
 
 // queueLockOf takes the turn of the key of an execution that ends in the batch.
-func (s *Service) queueLockOf(b *db.Batch, e Execution, d *mapdef.Definition) {
+func (s *places) queueLockOf(b *db.Batch, e Execution, d *mapdef.Definition) {
 	if d.Concurrency != nil {
 		db.QueueExec(b, s.q.LockPlacesOf, dbsqlc.LockPlacesOfParams{TenantID: e.TenantID, Execution: e.ID})
 	}
 }
 
 // queueFree frees the place of an execution that ends in the batch; nil where it has none.
-func (s *Service) queueFree(b *db.Batch, e Execution, d *mapdef.Definition) *db.Answer[[]uuid.UUID] {
+func (s *places) queueFree(b *db.Batch, e Execution, d *mapdef.Definition) *db.Answer[[]uuid.UUID] {
 	if d.Concurrency == nil {
 		return nil
 	}
@@ -165,11 +165,11 @@ func (s *Service) queueFree(b *db.Batch, e Execution, d *mapdef.Definition) *db.
 }
 
 // startPromoted starts the executions that have got a place. What is lost here, the sweeper does.
-func (s *Service) startPromoted(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) {
+func (s *places) startPromoted(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) {
 	for _, id := range ids {
 		e, err := s.read(ctx, tenant, id)
 		if err == nil {
-			err = s.begin(ctx, e)
+			err = s.workflows.begin(ctx, e)
 		}
 		if err != nil {
 			s.d.Log.WarnContext(ctx, "execution not started", "id", id, "error", err)
@@ -186,7 +186,7 @@ type sweptKey struct {
 
 // SweepPlaces gives places that are free, although executions wait for them: a newer version allows
 // more, for example. The next pass goes on where it stopped. One process makes one pass at a time.
-func (s *Service) SweepPlaces(ctx context.Context) error {
+func (s *places) SweepPlaces(ctx context.Context) error {
 	keys, err := s.q.KeysThatWait(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.KeysThatWaitParams{
 		AfterTenant: s.sweptKey.tenant, AfterMap: s.sweptKey.mapID, AfterKey: s.sweptKey.key, Most: keysAtATime,
 	})

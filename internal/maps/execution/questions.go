@@ -13,7 +13,7 @@ import (
 
 // Question returns what the manager of a step asks, for which the execution waits; "" where it waits for
 // nothing of the kind.
-func (s *Service) Question(ctx context.Context, e Execution) (string, error) {
+func (s *rows) Question(ctx context.Context, e Execution) (string, error) {
 	w := e.Waits()
 	if w == nil || w.Ask == 0 {
 		return "", nil
@@ -40,7 +40,7 @@ func (s *Service) Question(ctx context.Context, e Execution) (string, error) {
 }
 
 // waitingForAnswer returns what the execution waits for, with the question, masked.
-func (s *Service) waitingForAnswer(ctx context.Context, e Execution) (json.RawMessage, error) {
+func (s *rows) waitingForAnswer(ctx context.Context, e Execution) (json.RawMessage, error) {
 	question, err := s.Question(ctx, e)
 	if err != nil || question == "" {
 		return e.WaitingFor, err

@@ -26,7 +26,7 @@ import (
 
 // rebuilt returns the arguments of a change with what is real in the places of what was invented.
 // drift says why they cannot be.
-func (s *Service) rebuilt(ctx context.Context, c *Applying, approved json.RawMessage) (args json.RawMessage, drift string, err error) {
+func (s *changes) rebuilt(ctx context.Context, c *Applying, approved json.RawMessage) (args json.RawMessage, drift string, err error) {
 	b, known := s.rebuilds.take(c.DryRun.ID)
 	if known {
 		err = b.goOn(ctx)
@@ -55,7 +55,7 @@ func (s *Service) rebuilt(ctx context.Context, c *Applying, approved json.RawMes
 
 // rebuilding is a dry run that runs once more, twice: as it was, and with what is real.
 type rebuilding struct {
-	s *Service
+	s *rows
 	// pasts are what rows say of the executions in its list.
 	pasts map[uuid.UUID]*past
 	runs  [2]*replay
@@ -74,8 +74,8 @@ type past struct {
 
 // rebuilding runs a dry run once more, as far as it comes without an answer to the changes that have
 // no end yet.
-func (s *Service) rebuilding(ctx context.Context, dryRun Execution) (*rebuilding, error) {
-	b := &rebuilding{s: s, pasts: map[uuid.UUID]*past{}}
+func (s *changes) rebuilding(ctx context.Context, dryRun Execution) (*rebuilding, error) {
+	b := &rebuilding{s: s.rows, pasts: map[uuid.UUID]*past{}}
 	for i, really := range []bool{false, true} {
 		var err error
 		if b.runs[i], err = b.replayed(ctx, dryRun, nil, really); err != nil {
@@ -131,7 +131,7 @@ func (b *rebuilding) past(ctx context.Context, e Execution) (*past, error) {
 }
 
 // look reads which changes have an end.
-func (p *past) look(ctx context.Context, s *Service) error {
+func (p *past) look(ctx context.Context, s *rows) error {
 	changes, err := s.q.ChangesOfExecution(ctx, s.d.DB.Tenant(p.e.TenantID), dbsqlc.ChangesOfExecutionParams{
 		TenantID: p.e.TenantID, DryRun: p.e.listOf(), Execution: p.e.ID,
 	})

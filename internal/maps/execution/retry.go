@@ -49,7 +49,7 @@ type Retry struct {
 // have written are not run again. The error is CONFLICT where it has not failed, was undone, goes
 // on already, or its names were taken by another execution; RESULT_EXPIRED where its texts were
 // erased; VALIDATION_ERROR and INVALID_ARGS say what is wrong with the step or an edit.
-func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Retry) (Execution, error) {
+func (s *triggers) Retry(ctx context.Context, who actor.Actor, e Execution, r Retry) (Execution, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: %w", err)
@@ -64,7 +64,7 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	if err != nil {
 		return Execution{}, err
 	}
-	s.queueLock(take, asked)
+	s.places.queueLock(take, asked)
 	idempotency.Queue(ctx, take, e.ExecutionID)
 	for i := range again.Edits {
 		s.storeEdit(rest, key, e, &again.Edits[i].Value, again.Edits[i].Name)
@@ -77,7 +77,7 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 		TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt,
 	})
 	db.QueueExec(rest, s.q.RetakeMapKeys, dbsqlc.RetakeMapKeysParams{TenantID: e.TenantID, ID: e.ID})
-	got := s.queueTake(rest, asked, e.ID)
+	got := s.places.queueTake(rest, asked, e.ID)
 	s.d.Quotas.Queue(rest, e.TenantID, quota.MapExecutions)
 	rec := audit.Change(who, audit.MapRetried, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID = e.ExecutionID
@@ -96,21 +96,21 @@ func (s *Service) Retry(ctx context.Context, who actor.Actor, e Execution, r Ret
 	case db.IsUnique(err, "map_keys_pkey"):
 		return Execution{}, fault.New(fault.CodeConflict, "This execution had no effect, and another one of the Map has taken its name since.")
 	case err != nil:
-		return Execution{}, s.refusedPlace(err)
+		return Execution{}, s.places.refusedPlace(err)
 	}
 	failpoint.Hit("after_map_retry", e.ID)
 	now := head(rows.Value[0])
 	if s.placed(ctx, e.TenantID, got) {
 		now.Status, now.WaitingFor = stepmachine.StatusWaiting, json.RawMessage(waitsForPlace)
 	}
-	if err := s.beginNow(ctx, now); err != nil {
+	if err := s.workflows.beginNow(ctx, now); err != nil {
 		s.d.Log.WarnContext(ctx, "retry not started", "execution_id", now.ExecutionID, "error", err) // the sweeper starts it
 	}
 	return now, nil
 }
 
 // placeAgain returns the place that the next attempt needs.
-func (s *Service) placeAgain(ctx context.Context, key *datakey.Key, e Execution) (*place, error) {
+func (s *triggers) placeAgain(ctx context.Context, key *datakey.Key, e Execution) (*place, error) {
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil || v.Program.Definition().Concurrency == nil {
 		return nil, err
@@ -123,12 +123,12 @@ func (s *Service) placeAgain(ctx context.Context, key *datakey.Key, e Execution)
 	if err != nil {
 		return nil, fmt.Errorf("execution: payload of %s: %w", e.ID, err)
 	}
-	return s.placeOf(ctx, key, v, payload, e, true)
+	return s.places.placeOf(ctx, key, v, payload, e, true)
 }
 
 // again returns the event that takes the execution up again. It completes the edits with what their
 // editor could not see and has left out.
-func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r *Retry) (stepmachine.Again, error) {
+func (s *triggers) again(ctx context.Context, key *datakey.Key, e Execution, r *Retry) (stepmachine.Again, error) {
 	again := stepmachine.Again{FromStep: r.FromStep}
 	switch {
 	case e.ErasedAt != nil:
@@ -157,7 +157,7 @@ func (s *Service) again(ctx context.Context, key *datakey.Key, e Execution, r *R
 	if err := left.CanGoOn(again); err != nil {
 		return again, err
 	}
-	edits := editing{s: s, e: head(row), p: v.Program, left: left, again: again, sent: r.Edits}
+	edits := editing{s: s.rows, e: head(row), p: v.Program, left: left, again: again, sent: r.Edits}
 	if r.Edits, err = edits.restored(ctx, key); err != nil {
 		return again, err
 	}

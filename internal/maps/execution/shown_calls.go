@@ -39,7 +39,7 @@ type ResultIn struct {
 
 // showing gathers the texts of one answer about an execution, so that they are masked together.
 type showing struct {
-	s       *Service
+	s       *rows
 	e       Execution
 	origins *origins
 	calls   []ShownCall
@@ -47,8 +47,8 @@ type showing struct {
 	takers []func(ShownCall)
 }
 
-func (s *Service) showing(e Execution) *showing {
-	return &showing{s: s, e: e, origins: originsOf(s, e)}
+func (s *views) showing(e Execution) *showing {
+	return &showing{s: s.rows, e: e, origins: originsOf(s.rows, e)}
 }
 
 func (w *showing) add(call ShownCall, take func(ShownCall)) {
@@ -118,7 +118,7 @@ func (w *showing) mask(ctx context.Context) (unknown error) {
 // maskCalls masks what verb steps got and gave like the arguments and results of runs, and the outputs of
 // steps that have results in them: of blocks and of other Maps. In what others got and gave it hides
 // secrets that the tenant has stored. It masks the words of errors.
-func (s *Service) maskCalls(ctx context.Context, e Execution, steps []Step) error {
+func (s *views) maskCalls(ctx context.Context, e Execution, steps []Step) error {
 	if len(steps) == 0 {
 		return nil
 	}
@@ -161,13 +161,13 @@ func (w *showing) step(ctx context.Context, step *Step, do *mapdef.Step) {
 // Shown returns an execution with its output and its error as others than the caller of its trigger see
 // them: without secrets that the tenant has stored. The output of a Map whose definition has none is what
 // its last step gave, and is masked like it.
-func (s *Service) Shown(ctx context.Context, e Execution) (Execution, error) {
+func (s *views) Shown(ctx context.Context, e Execution) (Execution, error) {
 	shown, _, err := s.shownEnd(ctx, e)
 	return shown, err
 }
 
 // shownEnd is Shown. unknown is why all values are masked, as of mask.
-func (s *Service) shownEnd(ctx context.Context, e Execution) (shown Execution, unknown, err error) {
+func (s *views) shownEnd(ctx context.Context, e Execution) (shown Execution, unknown, err error) {
 	if e.Output == nil && e.Error == nil {
 		return e, nil, nil
 	}
@@ -201,7 +201,7 @@ func mayHaveResults(kind string) bool {
 }
 
 // maskChanges masks the arguments of changes, and what their read-backs have read.
-func (s *Service) maskChanges(ctx context.Context, e Execution, changes []Change) {
+func (s *views) maskChanges(ctx context.Context, e Execution, changes []Change) {
 	calls := make([]ShownCall, len(changes))
 	for i, c := range changes {
 		calls[i] = ShownCall{Verb: c.Verb, Args: c.Args, Before: c.Before, After: c.After}
@@ -213,7 +213,7 @@ func (s *Service) maskChanges(ctx context.Context, e Execution, changes []Change
 }
 
 // maskEdits returns edited inputs of steps as audit records have them.
-func (s *Service) maskEdits(ctx context.Context, e Execution, d *mapdef.Definition, edits map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+func (s *views) maskEdits(ctx context.Context, e Execution, d *mapdef.Definition, edits map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	out, steps := map[string]json.RawMessage{}, stepsOf(d)
 	var ids []string
 	var calls []ShownCall

@@ -48,7 +48,7 @@ type Signal struct {
 // Signal sends a signal to an execution: all steps that wait for its name get it, and otherwise the
 // first one that will. The error is CONFLICT where the execution has ended, and where as many
 // signals as it keeps wait for a step. It is VALIDATION_ERROR where no step will ever wait for the name.
-func (s *Service) Signal(ctx context.Context, who actor.Actor, e Execution, signal Signal) (Execution, error) {
+func (s *people) Signal(ctx context.Context, who actor.Actor, e Execution, signal Signal) (Execution, error) {
 	if err := s.waitsFor(ctx, e, signal.Name); err != nil {
 		return Execution{}, err
 	}
@@ -60,7 +60,7 @@ const mostNamed = 10
 
 // waitsFor refuses the name of a signal that no step of the execution's Map waits for. That name is
 // misspelt: the execution would wait for ever.
-func (s *Service) waitsFor(ctx context.Context, e Execution, name string) error {
+func (s *people) waitsFor(ctx context.Context, e Execution, name string) error {
 	if e.FinishedAt != nil {
 		return nil // that is said by who sends it
 	}
@@ -83,7 +83,7 @@ func (s *Service) waitsFor(ctx context.Context, e Execution, name string) error 
 }
 
 // signal is Signal, with what also queues.
-func (s *Service) signal(ctx context.Context, who actor.Actor, e Execution, signal Signal, also func(b *db.Batch)) (Execution, error) {
+func (s *people) signal(ctx context.Context, who actor.Actor, e Execution, signal Signal, also func(b *db.Batch)) (Execution, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: signal: %w", err)
@@ -115,7 +115,7 @@ func (s *Service) signal(ctx context.Context, who actor.Actor, e Execution, sign
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: signal: %w", err)
 	}
-	s.nudge(ctx, e)
+	s.workflows.nudge(ctx, e)
 	return s.read(ctx, e.TenantID, e.ID)
 }
 
@@ -130,7 +130,7 @@ type SentSignal struct {
 
 // Signals returns the signals to an execution in their order, after the one with the number, and
 // whether there are more.
-func (s *Service) Signals(ctx context.Context, e Execution, after int32, limit int) (page []SentSignal, more bool, err error) {
+func (s *people) Signals(ctx context.Context, e Execution, after int32, limit int) (page []SentSignal, more bool, err error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return nil, false, fmt.Errorf("execution: %w", err)
@@ -153,7 +153,7 @@ func (s *Service) Signals(ctx context.Context, e Execution, after int32, limit i
 }
 
 // notSignalled says why an execution takes no signal.
-func (s *Service) notSignalled(ctx context.Context, tx pgx.Tx, e Execution) error {
+func (s *people) notSignalled(ctx context.Context, tx pgx.Tx, e Execution) error {
 	row, err := s.q.GetMapExecution(ctx, tx, dbsqlc.GetMapExecutionParams{TenantID: e.TenantID, ID: e.ID})
 	switch {
 	case err != nil:
@@ -168,7 +168,7 @@ func (s *Service) notSignalled(ctx context.Context, tx pgx.Tx, e Execution) erro
 }
 
 // nudge tells the workflow of an execution that there is news. Sweep repeats one that is lost.
-func (s *Service) nudge(ctx context.Context, e Execution) {
+func (s *workflows) nudge(ctx context.Context, e Execution) {
 	if _, err := s.d.Engine.Nudge(ctx, e.WorkflowID); err != nil {
 		s.d.Log.WarnContext(ctx, "execution not told", "execution_id", e.ExecutionID, "error", err)
 	}
@@ -179,7 +179,7 @@ func signalPlace(tenant, id uuid.UUID) datakey.Place {
 }
 
 // queueSignals reads the signals after a number. It returns them once the batch was sent.
-func (s *Service) queueSignals(b *db.Batch, in flow.MapLook) *db.Answer[[]dbsqlc.MapSignalsSinceRow] {
+func (s *people) queueSignals(b *db.Batch, in flow.MapLook) *db.Answer[[]dbsqlc.MapSignalsSinceRow] {
 	return db.Queue(b, s.q.MapSignalsSince, dbsqlc.MapSignalsSinceParams{
 		TenantID: in.TenantID, Execution: in.ID, After: int32(in.After), Most: lookSignals, Bytes: lookBytes,
 	})

@@ -88,7 +88,7 @@ func (s *starts) rest(id uuid.UUID) {
 
 // begin starts the workflow of the execution's attempt when it is the turn of its tenant, unless it
 // waits for a place of its concurrency key. Where too many wait for their turn, the sweeper starts it.
-func (s *Service) begin(ctx context.Context, e Execution) error {
+func (s *workflows) begin(ctx context.Context, e Execution) error {
 	if waitsInLine(e) || !s.starts.take(context.WithoutCancel(ctx), e) {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (s *Service) begin(ctx context.Context, e Execution) error {
 }
 
 // beginNow is begin for those that nobody waits for: it leaves to the sweeper what has to wait.
-func (s *Service) beginNow(ctx context.Context, e Execution) error {
+func (s *workflows) beginNow(ctx context.Context, e Execution) error {
 	if waitsInLine(e) || !s.starts.try(e) {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (s *Service) beginNow(ctx context.Context, e Execution) error {
 
 // begun starts the workflow. Where the worker is another process, the start lasts until the first
 // steps have come to rest.
-func (s *Service) begun(ctx context.Context, e Execution) error {
+func (s *workflows) begun(ctx context.Context, e Execution) error {
 	err := s.start(ctx, e)
 	if err != nil || !s.cfg.OneProcess {
 		s.starts.rest(e.ID)
@@ -118,4 +118,4 @@ func waitsInLine(e Execution) bool { return string(e.WaitingFor) == waitsForPlac
 
 // Rests notes that the execution waits: for its provider, for people, for a time. Another one of its
 // tenant begins in its place.
-func (s *Service) Rests(id uuid.UUID) { s.starts.rest(id) }
+func (s *workflows) Rests(id uuid.UUID) { s.starts.rest(id) }

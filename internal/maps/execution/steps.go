@@ -41,7 +41,7 @@ const stepsBytes = 1 << 20
 // Steps returns the steps of an execution in the order in which they began, after the one with the
 // number, and whether there are more. Values are shown as others than the caller may see them; one
 // that is stored apart is shown by its name and size.
-func (s *Service) Steps(ctx context.Context, e Execution, after int32, limit int) (steps []Step, more bool, err error) {
+func (s *views) Steps(ctx context.Context, e Execution, after int32, limit int) (steps []Step, more bool, err error) {
 	rows, err := s.q.ListMapSteps(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.ListMapStepsParams{
 		TenantID: e.TenantID, Execution: e.ID, After: after, Most: int32(limit + 1), Bytes: stepsBytes,
 	})
@@ -64,7 +64,7 @@ type Progress struct {
 // Since returns how an execution stands now, and those of its steps that were written since the
 // frontier, all of them for nil, in the order in which they began, after the one with the number.
 // A step may be in two answers, and is missing in none.
-func (s *Service) Since(ctx context.Context, e Execution, since *int64, after int32, limit int) (p Progress, err error) {
+func (s *views) Since(ctx context.Context, e Execution, since *int64, after int32, limit int) (p Progress, err error) {
 	b := &db.Batch{}
 	frontier := queueFrontier(b, s.q)
 	row := db.Queue(b, s.q.MapStanding, dbsqlc.MapStandingParams{TenantID: e.TenantID, ID: e.ID})
@@ -90,7 +90,7 @@ func queueFrontier(b *db.Batch, q *dbsqlc.Queries) *db.Answer[int64] {
 	return db.Queue(b, func(ctx context.Context, tx dbsqlc.DBTX, _ struct{}) (int64, error) { return q.EventFrontier(ctx, tx) }, struct{}{})
 }
 
-func (s *Service) openSteps(ctx context.Context, e Execution, rows []dbsqlc.ListMapStepsRow, limit int) (steps []Step, more bool, err error) {
+func (s *views) openSteps(ctx context.Context, e Execution, rows []dbsqlc.ListMapStepsRow, limit int) (steps []Step, more bool, err error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return nil, false, fmt.Errorf("execution: %w", err)
@@ -154,7 +154,7 @@ func shown(key *datakey.Key, at datakey.Place, stored *string) (json.RawMessage,
 // States returns the definition that an execution runs, and by the id of each step that has begun
 // the status that says most: of one in a loop, that of an iteration which failed or still goes on
 // comes before those of iterations that have ended well.
-func (s *Service) States(ctx context.Context, e Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error) {
+func (s *views) States(ctx context.Context, e Execution) (*mapdef.Definition, map[string]stepmachine.StepStatus, error) {
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
 		return nil, nil, err

@@ -21,7 +21,7 @@ var errNotMasked = errors.New("execution: what masks an output cannot be read")
 // ToldOutput returns the output of an execution as a model reads it: as Shown has it. Where what
 // masks the output cannot be read now, it returns an error: the caller tries again. Where it will not be
 // known later either, all values are masked.
-func (s *Service) ToldOutput(ctx context.Context, e Execution) (json.RawMessage, error) {
+func (s *views) ToldOutput(ctx context.Context, e Execution) (json.RawMessage, error) {
 	e.Error = nil
 	shown, unknown, err := s.shownEnd(ctx, e)
 	if err == nil && !errors.Is(unknown, errBelow) && !fault.HasCode(unknown, fault.CodeMapNotFound) {
@@ -36,7 +36,7 @@ func (s *Service) ToldOutput(ctx context.Context, e Execution) (json.RawMessage,
 // Hide hides the secrets that the tenant has stored in values that a model or a follower of events is to
 // read. A nil value stays. It makes no round trip where no text of the values can be a secret. After an
 // error nobody knows what is one, and nothing may be sent.
-func (s *Service) Hide(ctx context.Context, tenant uuid.UUID, values ...*json.RawMessage) error {
+func (s *views) Hide(ctx context.Context, tenant uuid.UUID, values ...*json.RawMessage) error {
 	b := &db.Batch{}
 	hide, err := s.queueHide(ctx, b, tenant, values)
 	if err == nil {
@@ -50,7 +50,7 @@ func (s *Service) Hide(ctx context.Context, tenant uuid.UUID, values ...*json.Ra
 
 // HideEnds is Hide for the ends of calls: for results and their headers, and for the words and the
 // provider's own in errors.
-func (s *Service) HideEnds(ctx context.Context, tenant uuid.UUID, ends ...*modelstep.ToolEnd) error {
+func (s *views) HideEnds(ctx context.Context, tenant uuid.UUID, ends ...*modelstep.ToolEnd) error {
 	var values []*json.RawMessage
 	words := map[*stepmachine.Error]*json.RawMessage{}
 	headers := make([]json.RawMessage, len(ends))
@@ -91,7 +91,7 @@ func (s *Service) HideEnds(ctx context.Context, tenant uuid.UUID, ends ...*model
 
 // queueHide adds the question which texts of values are secrets of the tenant. The function returned hides
 // these once the batch is sent.
-func (s *Service) queueHide(ctx context.Context, b *db.Batch, tenant uuid.UUID, values []*json.RawMessage) (hide func() error, err error) {
+func (s *views) queueHide(ctx context.Context, b *db.Batch, tenant uuid.UUID, values []*json.RawMessage) (hide func() error, err error) {
 	var at []*json.RawMessage
 	all := json.RawMessage("[")
 	for _, value := range values {

@@ -107,7 +107,7 @@ const governanceApproved = "approved"
 // Trigger claims an execution, starts its workflow and waits for its end, at most req.Wait. One
 // that an earlier trigger claimed is waited for and read, never run again. A fault refuses the
 // trigger; an execution that ends failed is no fault here.
-func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
+func (s *triggers) Trigger(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
 	version, refused := s.lastPublished(req, who.TenantID), error(nil)
 	if version.assumed {
 		refused = fits(version, req)
@@ -153,7 +153,7 @@ func (s *Service) Trigger(ctx context.Context, who actor.Actor, req Request) (Ou
 }
 
 // otherPayload reports whether the execution that answers a trigger has another payload.
-func (s *Service) otherPayload(ctx context.Context, e Execution, req Request) (bool, error) {
+func (s *triggers) otherPayload(ctx context.Context, e Execution, req Request) (bool, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return false, fmt.Errorf("execution: trigger: %w", err)
@@ -164,7 +164,7 @@ func (s *Service) otherPayload(ctx context.Context, e Execution, req Request) (b
 
 // lastPublished returns the version that a trigger probably runs, without a look at the rows. It is
 // not assumed where this process does not know it.
-func (s *Service) lastPublished(req Request, tenant uuid.UUID) (v Version) {
+func (s *triggers) lastPublished(req Request, tenant uuid.UUID) (v Version) {
 	if req.Version == 0 && req.Parent == nil {
 		v, v.assumed = s.d.Definitions.LastPublished(tenant, req.MapID)
 	}
@@ -172,7 +172,7 @@ func (s *Service) lastPublished(req Request, tenant uuid.UUID) (v Version) {
 }
 
 // versionOf returns the version that a trigger runs.
-func (s *Service) versionOf(ctx context.Context, tenant uuid.UUID, req Request) (Version, error) {
+func (s *triggers) versionOf(ctx context.Context, tenant uuid.UUID, req Request) (Version, error) {
 	find := s.d.Definitions.Version
 	if req.Version != 0 {
 		find = s.d.Definitions.Named
@@ -197,15 +197,15 @@ const startPatience = time.Second
 
 // startAndWait starts the workflow and waits for the end of the execution. The start does not
 // depend on the caller.
-func (s *Service) startAndWait(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
+func (s *triggers) startAndWait(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
 	started := make(chan error, 1)
-	go func() { started <- s.begin(ctx, e) }()
+	go func() { started <- s.workflows.begin(ctx, e) }()
 	patience := time.NewTimer(startPatience)
 	defer patience.Stop()
 	select {
 	case err := <-started:
 		if err != nil {
-			return e, s.notStarted(e, err)
+			return e, notStarted(e, err)
 		}
 	case done := <-ends:
 		return done, nil
@@ -215,7 +215,7 @@ func (s *Service) startAndWait(ctx context.Context, e Execution, ends <-chan Exe
 		defer giveUp(nil)
 		go func() {
 			if err := <-started; err != nil {
-				giveUp(s.notStarted(e, err))
+				giveUp(notStarted(e, err))
 			}
 		}()
 	}
@@ -223,14 +223,14 @@ func (s *Service) startAndWait(ctx context.Context, e Execution, ends <-chan Exe
 }
 
 // notStarted answers a trigger whose workflow could not be started. The sweeper starts it later.
-func (s *Service) notStarted(e Execution, cause error) error {
+func notStarted(e Execution, cause error) error {
 	f := fault.New(fault.CodeServiceUnavailable, "The workflow engine cannot be reached. The trigger stands and runs once the engine is back: "+
 		"read GET /v1/executions/{id}, or cancel it there.").Because(cause)
 	f.ExecutionID, f.Retryable = e.ExecutionID, true
 	return f
 }
 
-func (s *Service) waitOf(req Request) time.Duration {
+func (s *triggers) waitOf(req Request) time.Duration {
 	if req.Wait == nil {
 		return s.cfg.DefaultWait
 	}
@@ -260,7 +260,7 @@ func keysOf(req Request) []string {
 func executionIDOf(id uuid.UUID) string { return "exec_" + id.String() }
 
 // rowOf returns the row of the execution that a trigger asks for.
-func (s *Service) rowOf(who actor.Actor, id uuid.UUID, v Version, req Request) claim {
+func (s *triggers) rowOf(who actor.Actor, id uuid.UUID, v Version, req Request) claim {
 	row := claim{
 		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, MapType: string(v.MapType),
 		DryRun: req.DryRun || v.Program.Definition().DryRun, SessionID: db.Optional(req.SessionID), Customer: db.Optional(req.Customer), Origin: who.Kind,
@@ -279,7 +279,7 @@ func (s *Service) rowOf(who actor.Actor, id uuid.UUID, v Version, req Request) c
 
 // claim takes the names of the trigger, or finds the execution that has them. The names come before the
 // payload: refused says why the version does not take that, and is only returned where the names are new.
-func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (e Execution, fresh bool, err error) {
+func (s *triggers) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (e Execution, fresh bool, err error) {
 	if refused != nil && len(keysOf(req)) == 0 {
 		return Execution{}, false, refused
 	}
@@ -306,7 +306,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 	}
 	var asked *place
 	if refused == nil {
-		asked, err = s.placeOf(ctx, key, v, req.Payload, claimedAs, false)
+		asked, err = s.places.placeOf(ctx, key, v, req.Payload, claimedAs, false)
 		if refused = err; err != nil && (fault.As(err) == nil || len(params.Keys) == 0) {
 			return Execution{}, false, err
 		}
@@ -319,7 +319,7 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 		}
 	}
 	if err != nil {
-		return Execution{}, false, s.refusedPlace(err)
+		return Execution{}, false, s.places.refusedPlace(err)
 	}
 	failpoint.Hit("after_map_claim", id)
 	if claimed.Outcome != claimFresh {
@@ -350,9 +350,9 @@ func (s *Service) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Ve
 //
 // Where nothing else is written with it, it is one round trip: its audit record is written only where
 // the row of the execution is there.
-func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, v Version, parent *Parent, asked *place, refused error) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
+func (s *triggers) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, v Version, parent *Parent, asked *place, refused error) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
 	first := &db.Batch{}
-	s.queueLock(first, asked)
+	s.places.queueLock(first, asked)
 	if v.assumed {
 		db.Queue(first, s.q.RequirePublished, dbsqlc.RequirePublishedParams{TenantID: p.TenantID, MapID: row.MapID, Version: v.Number})
 	}
@@ -381,7 +381,7 @@ func (s *Service) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Claim
 			by = parent.actor(who)
 			s.queueParent(b, p.TenantID, row.ID, parent)
 		}
-		got = s.queueTake(b, asked, row.ID)
+		got = s.places.queueTake(b, asked, row.ID)
 		counted = s.room.Queue(b, who.TenantID)
 		s.d.Quotas.Queue(b, who.TenantID, quota.MapValues)
 		audit.Queue(b, triggered(by, row))
@@ -402,7 +402,7 @@ func triggered(by actor.Actor, row claim) audit.Record {
 
 // noteRepeat records that a trigger is answered from the execution of an earlier one. The error is
 // that of audit.Journal.Add.
-func (s *Service) noteRepeat(ctx context.Context, who actor.Actor, e Execution) error {
+func (s *triggers) noteRepeat(ctx context.Context, who actor.Actor, e Execution) error {
 	rec := audit.Change(who, audit.MapRepeated, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(e.Status)
 	return s.d.Journal.Add(ctx, audit.Note{By: who, About: e.ID.String(), Record: rec})
@@ -433,7 +433,7 @@ func refusal(outcome string, e Execution, print []byte, req Request) error {
 const startLimit = 10 * time.Second
 
 // start starts the workflow of the execution's attempt. It does not depend on the caller.
-func (s *Service) start(ctx context.Context, e Execution) error {
+func (s *workflows) start(ctx context.Context, e Execution) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	listing := flow.Listing{
@@ -445,7 +445,7 @@ func (s *Service) start(ctx context.Context, e Execution) error {
 }
 
 // hasEnded looks whether the execution has ended. It reads none of the texts, which are long.
-func (s *Service) hasEnded(ctx context.Context, e Execution) (bool, error) {
+func (s *triggers) hasEnded(ctx context.Context, e Execution) (bool, error) {
 	ended, err := s.q.AwaitedMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.AwaitedMapParams{TenantID: e.TenantID, ID: e.ID})
 	if err != nil {
 		return false, fmt.Errorf("execution: await: %w", err)
@@ -455,7 +455,7 @@ func (s *Service) hasEnded(ctx context.Context, e Execution) (bool, error) {
 
 // Await waits for the end of an execution, at most until the given time, and returns it as it is
 // then.
-func (s *Service) Await(ctx context.Context, e Execution, until time.Time) (Execution, error) {
+func (s *triggers) Await(ctx context.Context, e Execution, until time.Time) (Execution, error) {
 	if e.Ended() {
 		return e, nil
 	}
@@ -464,7 +464,7 @@ func (s *Service) Await(ctx context.Context, e Execution, until time.Time) (Exec
 	return s.await(ctx, e, w.C, until)
 }
 
-func (s *Service) await(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
+func (s *triggers) await(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
 	deadline := time.NewTimer(time.Until(until))
 	defer deadline.Stop()
 	poll := time.NewTimer(s.cfg.PollEvery)

@@ -40,7 +40,7 @@ type TurnStart struct {
 
 // StartForTurn starts a Map for a message to an agent, in the name of who. It can be repeated: the
 // call of the message always gets the same execution. It refuses as Trigger does.
-func (s *Service) StartForTurn(ctx context.Context, who actor.Actor, in TurnStart) (Execution, error) {
+func (s *triggers) StartForTurn(ctx context.Context, who actor.Actor, in TurnStart) (Execution, error) {
 	rows, err := s.q.MapOfStep(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.MapOfStepParams{TenantID: who.TenantID, ParentID: in.Message, Step: in.Step})
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: look for that of a message: %w", err)
@@ -69,7 +69,7 @@ func (s *Service) StartForTurn(ctx context.Context, who actor.Actor, in TurnStar
 	}
 	// It may have to wait for the turn of its tenant, and the message does not.
 	go func(ctx context.Context) {
-		if err := s.begin(ctx, e); err != nil {
+		if err := s.workflows.begin(ctx, e); err != nil {
 			// Sweep starts it.
 			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", e.ExecutionID, "error", err)
 		}
@@ -98,7 +98,7 @@ func (p *Parent) actor(who actor.Actor) actor.Actor {
 }
 
 // queueParent notes what has started an execution, in the transaction of its claim.
-func (s *Service) queueParent(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
+func (s *triggers) queueParent(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
 	if t := p.turn; t != nil {
 		db.QueueExec(b, s.q.SetMapCaller, dbsqlc.SetMapCallerParams{TenantID: tenant, ID: id, Chain: mustJSON(t.Chain), Workflow: t.Workflow, Tainted: t.Tainted, Sources: append([]string{}, t.TaintSources...)})
 		return
@@ -138,7 +138,7 @@ func (e Execution) Below() agentloop.Chain {
 }
 
 // ReadForTurn returns an execution that a message has started. stop has it cancelled first.
-func (s *Service) ReadForTurn(ctx context.Context, tenant, id uuid.UUID, stop bool) (Execution, error) {
+func (s *triggers) ReadForTurn(ctx context.Context, tenant, id uuid.UUID, stop bool) (Execution, error) {
 	e, err := s.read(ctx, tenant, id)
 	if err != nil || !stop || e.Ended() {
 		return e, err
@@ -181,7 +181,7 @@ type TurnAnswer struct {
 }
 
 // AnswerForTurn gives the answer to the execution. It refuses as Signal does.
-func (s *Service) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnswer) error {
+func (s *triggers) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnswer) error {
 	e, err := s.read(ctx, by.TenantID, in.ID)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (s *Service) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnsw
 	if was, is := e.Chain.Driver(), in.Chain.Driver(); was != nil && is != nil {
 		is.Drives = was.Drives // the version that has started the Map does its steps
 	}
-	_, err = s.signal(ctx, by, e, Signal{Name: stepmachine.SignalInput, Data: in.Data}, func(b *db.Batch) {
+	_, err = s.people.signal(ctx, by, e, Signal{Name: stepmachine.SignalInput, Data: in.Data}, func(b *db.Batch) {
 		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Chain: mustJSON(in.Chain), Tainted: in.Tainted, Sources: append([]string{}, in.TaintSources...), Metadata: in.Metadata})
 		in.Also(b, e.ExecutionID)
 	})
@@ -200,6 +200,6 @@ func (s *Service) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnsw
 }
 
 // ReadByName returns an execution of the tenant by its execution_id. It refuses with EXECUTION_NOT_FOUND.
-func (s *Service) ReadByName(ctx context.Context, tenant uuid.UUID, executionID string) (Execution, error) {
+func (s *views) ReadByName(ctx context.Context, tenant uuid.UUID, executionID string) (Execution, error) {
 	return s.Get(ctx, actor.Actor{Kind: actor.System, TenantID: tenant}, executionID)
 }

@@ -40,7 +40,7 @@ type UndoingCall struct {
 func (u Undoing) any() bool { return u.Undone+u.NotUndone+u.Unknown > 0 }
 
 // undoingOf returns what came of undoing the steps. It reads the calls that it lists at once.
-func (s *Service) undoingOf(ctx context.Context, e Execution, f stepmachine.Finish, unwritten []stepmachine.Command) (u Undoing, err error) {
+func (s *steps) undoingOf(ctx context.Context, e Execution, f stepmachine.Finish, unwritten []stepmachine.Command) (u Undoing, err error) {
 	if f.Status == stepmachine.StatusCompleted {
 		return u, nil
 	}

@@ -38,7 +38,7 @@ const (
 // yet: what a step stores is written with the call of the next one, which may read it already.
 type loader struct {
 	ctx  context.Context //nolint:containedctx // it lives as long as one call
-	s    *Service
+	s    *rows
 	e    Execution
 	key  *datakey.Key
 	read map[string]json.RawMessage
@@ -48,7 +48,7 @@ type loader struct {
 	pending map[string]stepmachine.Value
 }
 
-func (s *Service) loader(ctx context.Context, e Execution, unwritten []stepmachine.Command) (*loader, error) {
+func (s *rows) loader(ctx context.Context, e Execution, unwritten []stepmachine.Command) (*loader, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return nil, fmt.Errorf("execution: %w", err)
@@ -227,7 +227,7 @@ func valuePlace(tenant, execution uuid.UUID, name string) datakey.Place {
 
 // Resolve returns a value of the step machine in full. unwritten are the commands whose values are
 // not written yet; nil for none.
-func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value, unwritten []stepmachine.Command) (json.RawMessage, error) {
+func (s *rows) Resolve(ctx context.Context, e Execution, v stepmachine.Value, unwritten []stepmachine.Command) (json.RawMessage, error) {
 	l, err := s.loader(ctx, e, unwritten)
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (s *Service) Resolve(ctx context.Context, e Execution, v stepmachine.Value,
 
 // Evaluate evaluates an expression of a step that the workflow does not: one that reads stored
 // values, or may take much time or memory. A *expression.BusyError comes where it finds no child soon.
-func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error) {
+func (s *steps) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error) {
 	ask := in.Ask
 	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
@@ -281,7 +281,7 @@ func (s *Service) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmach
 
 // roomOf takes room for n events of what the tenant's Maps may emit in this hour, or for one. A repeat of
 // the question takes it twice.
-func (s *Service) roomOf(ctx context.Context, e Execution, ask stepmachine.Evaluate, n int) (stepmachine.Evaluated, error) {
+func (s *steps) roomOf(ctx context.Context, e Execution, ask stepmachine.Evaluate, n int) (stepmachine.Evaluated, error) {
 	most := s.d.Quotas.Most(quota.EmittedEvents)
 	for _, n := range []int{n, 1} {
 		taken, err := s.q.TakeEmitted(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.TakeEmittedParams{
@@ -319,7 +319,7 @@ func ResultOf(run uuid.UUID, result json.RawMessage) stepmachine.Value {
 	return Reference(resultPrefix+run.String(), result, nil)
 }
 
-func (s *Service) queueValue(b *db.Batch, key *datakey.Key, e Execution, name string, v stepmachine.Value) {
+func (s *rows) queueValue(b *db.Batch, key *datakey.Key, e Execution, name string, v stepmachine.Value) {
 	db.QueueExec(b, s.q.WriteMapValue, dbsqlc.WriteMapValueParams{
 		TenantID: e.TenantID, Execution: e.ID, Name: name, Body: key.Seal(valuePlace(e.TenantID, e.ID, name), mustJSON(v)),
 	})

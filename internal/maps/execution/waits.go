@@ -37,7 +37,7 @@ const (
 )
 
 // queueWaits writes which events the execution waits for.
-func (s *Service) queueWaits(b *db.Batch, w flow.MapWrites) {
+func (s *steps) queueWaits(b *db.Batch, w flow.MapWrites) {
 	for _, command := range w.Waits {
 		switch c := command.(type) {
 		case stepmachine.AwaitEvent:
@@ -74,7 +74,7 @@ func emitWaiting(b *db.Batch, e Execution, show *flow.MapShow) {
 // Look writes what steps have done, and returns what others want of the execution: in two round
 // trips where it waits for events, otherwise in one. Events are read after the waits were
 // committed. So one that is complete before is found here, and one that is complete later by Tell.
-func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
+func (s *people) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
 	e, err := s.head(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapNews{}, err
@@ -84,7 +84,7 @@ func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, erro
 		return flow.MapNews{}, fmt.Errorf("execution: %w", err)
 	}
 	b := &db.Batch{}
-	if err := s.queueAll(ctx, b, e, in.MapWrites); err != nil {
+	if err := s.steps.queueAll(ctx, b, e, in.MapWrites); err != nil {
 		return flow.MapNews{}, err
 	}
 	// Before the rest is read: what is written later has its own nudge.
@@ -118,7 +118,7 @@ func (s *Service) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, erro
 }
 
 // arrived adds the events to the news that steps wait for.
-func (s *Service) arrived(ctx context.Context, news *flow.MapNews, in flow.MapLook, rows []dbsqlc.ListMapWaitsRow) error {
+func (s *people) arrived(ctx context.Context, news *flow.MapNews, in flow.MapLook, rows []dbsqlc.ListMapWaitsRow) error {
 	waits := make([]event.Wait, len(rows))
 	for i, row := range rows {
 		after := in.Places[row.Path]
@@ -182,7 +182,7 @@ func (l *loader) event(name string) (json.RawMessage, error) {
 
 // keptEvents returns the events that steps have used, by their names, where they are large: an execution
 // may last longer than events are kept.
-func (s *Service) keptEvents(ctx context.Context, e Execution, w flow.MapWrites) (map[string]json.RawMessage, error) {
+func (s *steps) keptEvents(ctx context.Context, e Execution, w flow.MapWrites) (map[string]json.RawMessage, error) {
 	kept := map[string]json.RawMessage{}
 	for _, command := range w.Commands {
 		c, is := command.(stepmachine.RecordStep)
@@ -211,7 +211,7 @@ const (
 
 // Tell tells the executions that wait for events which have become complete. Any number of
 // processes may do so at once: each tenant is looked after by one at a time.
-func (s *Service) Tell(ctx context.Context) error {
+func (s *people) Tell(ctx context.Context) error {
 	due, err := s.q.WatchesDue(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), tellTenants)
 	if err != nil {
 		return fmt.Errorf("execution: look for awaited events: %w", err)
@@ -222,7 +222,7 @@ func (s *Service) Tell(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("execution: tell of events: %w", err)
 			}
-			s.nudgeAll(ctx, told.Workflows)
+			s.workflows.nudgeAll(ctx, told.Workflows)
 			more = told.More
 		}
 	}
@@ -230,7 +230,7 @@ func (s *Service) Tell(ctx context.Context) error {
 }
 
 // nudgeAll tells workflows that there is news. SweepNews repeats those that are lost.
-func (s *Service) nudgeAll(ctx context.Context, workflows []string) {
+func (s *workflows) nudgeAll(ctx context.Context, workflows []string) {
 	var told sync.WaitGroup
 	places := make(chan struct{}, tellAtOnce)
 	for _, id := range workflows {
@@ -250,7 +250,7 @@ const unreadAfter = 5 * time.Second
 
 // SweepNews tells workflows again that have not read their news. The next pass goes on where it
 // stopped. One process makes one pass at a time.
-func (s *Service) SweepNews(ctx context.Context) error {
+func (s *people) SweepNews(ctx context.Context) error {
 	rows, err := s.q.MapsWithNews(ctx, s.d.DB.Presenting(db.SettingSweep, "on"), dbsqlc.MapsWithNewsParams{
 		Before: new(s.d.Now().Add(-unreadAfter)), AfterAt: s.sweptNews.at, AfterID: s.sweptNews.id, Most: sweepPage,
 	})
@@ -266,6 +266,6 @@ func (s *Service) SweepNews(ctx context.Context) error {
 	for i, row := range rows {
 		workflows[i] = row.WorkflowID
 	}
-	s.nudgeAll(ctx, workflows)
+	s.workflows.nudgeAll(ctx, workflows)
 	return nil
 }

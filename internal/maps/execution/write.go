@@ -53,7 +53,7 @@ func stepPlace(tenant, execution uuid.UUID, path string, f datakey.Field) datake
 
 // Queue adds what steps have done to a batch of the execution's tenant. It can be repeated: what
 // was written by a later record stays.
-func (s *Service) Queue(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites) error {
+func (s *steps) Queue(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites) error {
 	queue, err := s.Prepare(ctx, e, w)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ type Called struct {
 // Prepare reads all that the writes need, and returns what queues them, with the run that a step makes.
 // That reads nothing, so it may be called within a transaction: a read would wait there for a second
 // connection, as all others would that have one.
-func (s *Service) Prepare(ctx context.Context, e Execution, w flow.MapWrites) (queue func(b *db.Batch, called Called), err error) {
+func (s *steps) Prepare(ctx context.Context, e Execution, w flow.MapWrites) (queue func(b *db.Batch, called Called), err error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return nil, fmt.Errorf("execution: %w", err)
@@ -96,7 +96,7 @@ func (s *Service) Prepare(ctx context.Context, e Execution, w flow.MapWrites) (q
 }
 
 // queueWrites queues the rows of the writes.
-func (s *Service) queueWrites(b *db.Batch, key *datakey.Key, e Execution, w flow.MapWrites, called Called) {
+func (s *steps) queueWrites(b *db.Batch, key *datakey.Key, e Execution, w flow.MapWrites, called Called) {
 	rows := map[string]int{}
 	var steps []stepRow
 	reused := map[string]bool{}
@@ -135,7 +135,7 @@ func (s *Service) queueWrites(b *db.Batch, key *datakey.Key, e Execution, w flow
 }
 
 // ForgetRun takes back what was noted for a call that was then refused: it has no run.
-func (s *Service) ForgetRun(ctx context.Context, e Execution, ref stepmachine.Ref) error {
+func (s *steps) ForgetRun(ctx context.Context, e Execution, ref stepmachine.Ref) error {
 	err := s.q.ForgetRunOfMapStep(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.ForgetRunOfMapStepParams{
 		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(ref), Attempts: int32(ref.Attempt),
 	})
@@ -146,7 +146,7 @@ func (s *Service) ForgetRun(ctx context.Context, e Execution, ref stepmachine.Re
 }
 
 // NameRun notes the run that the call of a step has found, by its execution_id.
-func (s *Service) NameRun(ctx context.Context, e Execution, called Called) error {
+func (s *steps) NameRun(ctx context.Context, e Execution, called Called) error {
 	err := s.q.NameRunOfMapStep(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.NameRunOfMapStepParams{
 		TenantID: e.TenantID, Execution: e.ID, Path: pathOf(called.Ref), Attempts: int32(called.Ref.Attempt), Run: called.Run,
 	})
@@ -157,7 +157,7 @@ func (s *Service) NameRun(ctx context.Context, e Execution, called Called) error
 }
 
 // WriteSteps writes the rows of steps apart.
-func (s *Service) WriteSteps(ctx context.Context, e Execution, w flow.MapWrites, called Called) error {
+func (s *steps) WriteSteps(ctx context.Context, e Execution, w flow.MapWrites, called Called) error {
 	queue, err := s.Prepare(ctx, e, w)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func kept(c stepmachine.KeepCompensation) stepmachine.Value {
 
 // Kept returns the call that was kept under the number. unwritten are the commands whose values are
 // not written yet.
-func (s *Service) Kept(ctx context.Context, e Execution, seq int, unwritten []stepmachine.Command) (k Kept, err error) {
+func (s *steps) Kept(ctx context.Context, e Execution, seq int, unwritten []stepmachine.Command) (k Kept, err error) {
 	l, err := s.loader(ctx, e, unwritten)
 	if err != nil {
 		return k, err
@@ -244,7 +244,7 @@ const (
 // transactions of their own: an event has a name, so a repeat writes it once, and begins where the try
 // before was ended. Events show no secret that the tenant has stored. Where these cannot be read, the error
 // is returned: an event is written once, so it waits for a repeat.
-func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flow.MapWrites) (queues []func(b *db.Batch), err error) {
+func (s *steps) said(ctx context.Context, key *datakey.Key, e Execution, w flow.MapWrites) (queues []func(b *db.Batch), err error) {
 	commands, err := s.unsaid(ctx, e, w.Commands)
 	if err != nil || len(commands) == 0 {
 		return nil, err
@@ -285,7 +285,7 @@ func (s *Service) said(ctx context.Context, key *datakey.Key, e Execution, w flo
 			})
 		}
 	}
-	if err := s.Hide(ctx, e.TenantID, p.texts...); err != nil {
+	if err := s.views.Hide(ctx, e.TenantID, p.texts...); err != nil {
 		return nil, err
 	}
 	return p.queues, nil
@@ -304,8 +304,8 @@ func (p *piece) add(text *json.RawMessage, queue func(b *db.Batch)) {
 }
 
 // say writes a piece of what is said.
-func (s *Service) say(ctx context.Context, e Execution, p piece) error {
-	if err := s.Hide(ctx, e.TenantID, p.texts...); err != nil {
+func (s *steps) say(ctx context.Context, e Execution, p piece) error {
+	if err := s.views.Hide(ctx, e.TenantID, p.texts...); err != nil {
 		return err
 	}
 	b := &db.Batch{}
@@ -320,7 +320,7 @@ func (s *Service) say(ctx context.Context, e Execution, p piece) error {
 
 // unsaid returns the commands that say something, without the events that a try before has written. It
 // looks for these only where there are several pieces.
-func (s *Service) unsaid(ctx context.Context, e Execution, commands []stepmachine.Command) (unsaid []stepmachine.Command, err error) {
+func (s *steps) unsaid(ctx context.Context, e Execution, commands []stepmachine.Command) (unsaid []stepmachine.Command, err error) {
 	var names []string
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -349,7 +349,7 @@ func (s *Service) unsaid(ctx context.Context, e Execution, commands []stepmachin
 
 // emitted returns the data of an event as it may be told, but for secrets that the tenant has stored. The
 // loader is that of its piece, so a value that many events have is read once.
-func (s *Service) emitted(ctx context.Context, e Execution, l *loader, c stepmachine.Emit, unwritten []stepmachine.Command) (json.RawMessage, error) {
+func (s *steps) emitted(ctx context.Context, e Execution, l *loader, c stepmachine.Emit, unwritten []stepmachine.Command) (json.RawMessage, error) {
 	data, err := c.Data.Resolve(l.load)
 	if errors.Is(err, stepmachine.ErrTooLarge) { // or those before it were large
 		data, err = s.Resolve(ctx, e, c.Data, unwritten)
@@ -366,7 +366,7 @@ func tooLong() json.RawMessage {
 }
 
 // queueEscalated queues the event of a manager that wants people to look at a step.
-func (s *Service) queueEscalated(b *db.Batch, key *datakey.Key, e Execution, ref stepmachine.Ref, turn int, reason string) {
+func queueEscalated(b *db.Batch, key *datakey.Key, e Execution, ref stepmachine.Ref, turn int, reason string) {
 	event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
 		Kind: "step", Reason: redact.Text(reason), MapID: e.MapID.String(), Step: pathOf(ref), Waits: true,
 	}}, event.PublicID(uuid.NewSHA1(e.ID, fmt.Appendf(nil, "escalate %s/%d", subjectOf(e.Ref(), ref), turn))))
@@ -379,7 +379,7 @@ func about(e Execution) event.About {
 
 // Write writes what steps have done, and what the execution waits for now. It returns what others
 // want of the execution since.
-func (s *Service) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error) {
+func (s *steps) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error) {
 	e, err := s.head(ctx, w.MapRef)
 	if err != nil {
 		return flow.MapNews{}, err
@@ -394,14 +394,14 @@ func (s *Service) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, er
 		return flow.MapNews{}, fmt.Errorf("execution: write: %w", err)
 	}
 	if w.Show != nil {
-		s.Rests(e.ID)
+		s.workflows.Rests(e.ID)
 	}
 	failpoint.Hit("after_map_write", e.ID)
 	return news(row.Value, w.Attempt), nil
 }
 
 // queueAll adds all that a write of the workflow's loop has.
-func (s *Service) queueAll(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites) error {
+func (s *steps) queueAll(ctx context.Context, b *db.Batch, e Execution, w flow.MapWrites) error {
 	if err := s.Queue(ctx, b, e, w); err != nil {
 		return err
 	}
