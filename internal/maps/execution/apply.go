@@ -85,19 +85,19 @@ func (s *changes) applying(ctx context.Context, ref flow.ApplyRef, row dbsqlc.Ge
 		c.Run = &flow.RunRef{TenantID: ref.TenantID, RunID: *row.Run, Attempt: 1}
 	}
 	var err error
-	if c.DryRun, err = s.read(ctx, ref.TenantID, ref.ID); err != nil {
+	if c.DryRun, err = s.readExecution(ctx, ref.TenantID, ref.ID); err != nil {
 		return nil, err
 	}
 	c.Execution = c.DryRun
 	if row.Execution != ref.ID {
-		if c.Execution, err = s.read(ctx, ref.TenantID, row.Execution); err != nil {
+		if c.Execution, err = s.readExecution(ctx, ref.TenantID, row.Execution); err != nil {
 			return nil, err
 		}
 	}
 	if c.Execution.broken != nil {
 		return nil, c.Execution.broken
 	}
-	if c.l, err = s.loader(ctx, c.Execution, nil); err != nil {
+	if c.l, err = s.newLoader(ctx, c.Execution, nil); err != nil {
 		return nil, err
 	}
 	names := []string{changePrefix + c.ID, probePrefix + c.Step, beforePrefix + c.Step, statePrefix + beforePrefix + c.Step}
@@ -138,7 +138,7 @@ func (s *changes) Arguments(ctx context.Context, c *Applying) (args json.RawMess
 	if c.byModel {
 		return nil, "A model has made this change of a value that was made up. No model is asked again for the real one.", nil
 	}
-	return s.rebuilt(ctx, c, args)
+	return s.realArguments(ctx, c, args)
 }
 
 // QueueBegin notes the run of a change in the transaction that claims the run.
@@ -173,7 +173,7 @@ func (s *changes) EndChange(ctx context.Context, c *Applying, end ChangeEnd) err
 		s.queueLook(b, c.l.key, c.Execution, afterPrefix+c.ID, end.After)
 	}
 	if end.After.Of != "" {
-		s.queueLook(b, c.l.key, e, c.l.leftAs(end.After.Of), end.After)
+		s.queueLook(b, c.l.key, e, c.l.nameAfterApply(end.After.Of), end.After)
 	}
 	if end.Status != ChangeApplied {
 		return s.endApply(ctx, flow.ApplyRef{TenantID: e.TenantID, ID: e.ID}, b, ended)
@@ -191,7 +191,7 @@ func (s *changes) EndChange(ctx context.Context, c *Applying, end ChangeEnd) err
 // changes were applied. It does nothing where it has ended before, and where ended, which first
 // fills, has no change: another hand applies that.
 func (s *changes) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Batch, ended *db.Answer[[]string]) error {
-	e, err := s.read(ctx, ref.TenantID, ref.ID)
+	e, err := s.readExecution(ctx, ref.TenantID, ref.ID)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (s *changes) endApply(ctx context.Context, ref flow.ApplyRef, first *db.Bat
 	if err != nil {
 		return fmt.Errorf("execution: end of an apply: %w", err)
 	}
-	s.rebuilds.take(ref.ID)
+	s.reruns.take(ref.ID)
 	return nil
 }
 
@@ -261,7 +261,7 @@ func (s *changes) repairApply(ctx context.Context, ref flow.ApplyRef, workflowID
 		// It is looked at again after the others.
 		return s.q.TouchMapChangeSet(ctx, s.d.DB.Tenant(ref.TenantID), dbsqlc.TouchMapChangeSetParams{TenantID: ref.TenantID, Execution: ref.ID, Now: s.d.Now()})
 	case !found:
-		e, err := s.read(ctx, ref.TenantID, ref.ID)
+		e, err := s.readExecution(ctx, ref.TenantID, ref.ID)
 		if err != nil {
 			return err
 		}

@@ -54,11 +54,11 @@ func executionOfSubject(subject string) (uuid.UUID, error) {
 	return uuid.Parse(id)
 }
 
-// asked is the name of the stored value that people decide about.
-func asked(subject string) string { return "asked:" + subject }
+// askedValue is the name of the stored value that people decide about.
+func askedValue(subject string) string { return "asked:" + subject }
 
-// saidPlace is where a text of a decision about the subject is sealed.
-func saidPlace(tenant uuid.UUID, subject string, f datakey.Field) datakey.Place {
+// decisionPlace is where a text of a decision about the subject is sealed.
+func decisionPlace(tenant uuid.UUID, subject string, f datakey.Field) datakey.Place {
 	return datakey.Place{Tenant: tenant, Row: uuid.NewSHA1(uuid.NameSpaceURL, []byte(subject)), Field: f}
 }
 
@@ -69,7 +69,7 @@ const mostShown = 1 << 20
 // tenant has as many open approvals as it may have.
 func (s *people) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error) {
 	out := flow.MapAsked{Private: flow.IsPrivate()}
-	e, err := s.head(ctx, in.MapRef)
+	e, err := s.readHead(ctx, in.MapRef)
 	if err != nil {
 		return out, err
 	}
@@ -121,11 +121,11 @@ func (s *people) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error)
 		}
 		approval.Ask(b, n)
 		db.QueueExec(b, s.q.MapHasAsked, dbsqlc.MapHasAskedParams{TenantID: e.TenantID, ID: e.ID})
-		s.queueValue(b, key, e, asked(n.Subject.ID), stepmachine.Value{JSON: payload, Invented: in.Ask.Payload.Invented})
+		s.queueValue(b, key, e, askedValue(n.Subject.ID), stepmachine.Value{JSON: payload, Invented: in.Ask.Payload.Invented})
 		rec := audit.Change(e.actor(), audit.MapAsked, audit.SubjectApproval, n.ID)
 		rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(governance.ApprovalPending)
 		audit.Queue(b, rec.With(map[string]any{"approval_id": n.ID, "map_id": e.MapID, "step": pathOf(in.Ask.Ref)}))
-		emitRequested(b, key, e, n)
+		queueRequestedEvent(b, key, e, n)
 		s.d.Quotas.Queue(b, e.TenantID, quota.Held)
 		return b, nil
 	})
@@ -196,8 +196,8 @@ func askingOf(e Execution, in flow.MapAsk) approval.New {
 	}
 }
 
-// send sends a batch that may have no statements.
-func (s *rows) send(ctx context.Context, tenant uuid.UUID, b *db.Batch) error {
+// sendBatch sends a batch that may have no statements.
+func (s *rows) sendBatch(ctx context.Context, tenant uuid.UUID, b *db.Batch) error {
 	if b.Len() == 0 {
 		return nil
 	}
@@ -233,7 +233,7 @@ func causesOf(e Execution, approvalID string) []event.Cause {
 	return causes
 }
 
-func emitRequested(b *db.Batch, key *datakey.Key, e Execution, n approval.New) {
+func queueRequestedEvent(b *db.Batch, key *datakey.Key, e Execution, n approval.New) {
 	event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Requested{
 		ApprovalID: n.ID, Kind: string(n.Kind), Reason: n.Reason, ExpiresAt: n.ExpiresAt.UTC(), Args: n.Args,
 	}})
@@ -244,14 +244,14 @@ func emitRequested(b *db.Batch, key *datakey.Key, e Execution, n approval.New) {
 	}
 }
 
-func emitDecided(b *db.Batch, key *datakey.Key, e Execution, d event.Decided) {
+func queueDecidedEvent(b *db.Batch, key *datakey.Key, e Execution, d event.Decided) {
 	event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, d.ApprovalID), Body: d})
 }
 
 // CloseAsk ends the question of a step, where it has no decision, and returns how it ended. The
 // row decides between people and the end of their time.
 func (s *people) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
-	e, err := s.head(ctx, in.MapRef)
+	e, err := s.readHead(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapDecision{}, err
 	}
@@ -263,7 +263,7 @@ func (s *people) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecis
 	if err := s.closeAsk(ctx, e, subjectOf(in.MapRef, in.Ref), end); err != nil {
 		return flow.MapDecision{}, err
 	}
-	decisions, err := s.decisions(ctx, e, in.MapRef, []stepmachine.Ref{in.Ref}, as)
+	decisions, err := s.readDecisions(ctx, e, in.MapRef, []stepmachine.Ref{in.Ref}, as)
 	if err != nil {
 		return flow.MapDecision{}, err
 	}
@@ -293,7 +293,7 @@ func (s *people) closeAsk(ctx context.Context, e Execution, subject string, end 
 		b, id := &db.Batch{}, pending.Value[0]
 		approval.Close(b, e.TenantID, id, end)
 		audit.Queue(b, recordOf(actor.Actor{Kind: actor.System, TenantID: e.TenantID}, e, action, id, end.Status, map[string]any{}))
-		emitDecided(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
+		queueDecidedEvent(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
 		return b, nil
 	})
 	if err != nil && !db.IsNotChanged(err) {
@@ -310,9 +310,9 @@ func recordOf(who actor.Actor, e Execution, action audit.Action, id string, outc
 	return rec.With(details)
 }
 
-// decided returns the decisions about steps that wait for people. A question whose time is over, by
+// decisionsForLook returns the decisions about steps that wait for people. A question whose time is over, by
 // its row, is closed on the way.
-func (s *people) decided(ctx context.Context, e Execution, in flow.MapLook) ([]stepmachine.Decided, error) {
+func (s *people) decisionsForLook(ctx context.Context, e Execution, in flow.MapLook) ([]stepmachine.Decided, error) {
 	overdue, err := s.q.OverdueAsksOfMap(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.OverdueAsksOfMapParams{
 		TenantID: e.TenantID, ExecutionID: e.ExecutionID, Now: new(s.d.Now()),
 	})
@@ -325,14 +325,14 @@ func (s *people) decided(ctx context.Context, e Execution, in flow.MapLook) ([]s
 		}
 	}
 	// Nobody decides a question that the execution itself withdraws.
-	return s.decisions(ctx, e, in.MapRef, in.Asks, "")
+	return s.readDecisions(ctx, e, in.MapRef, in.Asks, "")
 }
 
 const timeOver = "No user decided in time."
 
-// decisions returns what people decided about the steps, of those that are decided. withdrawn is the
+// readDecisions returns what people decided about the steps, of those that are decided. withdrawn is the
 // decision of a question that the execution has withdrawn; "" for none.
-func (s *people) decisions(ctx context.Context, e Execution, ref flow.MapRef, steps []stepmachine.Ref, withdrawn stepmachine.Decision) ([]stepmachine.Decided, error) {
+func (s *people) readDecisions(ctx context.Context, e Execution, ref flow.MapRef, steps []stepmachine.Ref, withdrawn stepmachine.Decision) ([]stepmachine.Decided, error) {
 	bySubject, subjects := map[string]stepmachine.Ref{}, []string{}
 	for _, step := range steps {
 		subject := subjectOf(ref, step)
@@ -345,7 +345,7 @@ func (s *people) decisions(ctx context.Context, e Execution, ref flow.MapRef, st
 	}
 	var out []stepmachine.Decided
 	for _, row := range rows.Value {
-		d, err := s.decisionOf(ctx, e, row)
+		d, err := s.openDecision(ctx, e, row)
 		if err != nil {
 			return nil, err
 		}
@@ -360,8 +360,8 @@ func (s *people) decisions(ctx context.Context, e Execution, ref flow.MapRef, st
 	return out, nil
 }
 
-// decisionOf returns the decision in the row of an approval; none while it waits.
-func (s *people) decisionOf(ctx context.Context, e Execution, row approval.AskRow) (d stepmachine.Decided, err error) {
+// openDecision returns the decision in the row of an approval; none while it waits.
+func (s *people) openDecision(ctx context.Context, e Execution, row approval.AskRow) (d stepmachine.Decided, err error) {
 	d.Reason = row.Reason
 	if row.DecidedBy != nil {
 		d.By = actor.Actor{Kind: actor.User, ID: *row.DecidedBy}.String()
@@ -383,18 +383,18 @@ func (s *people) decisionOf(ctx context.Context, e Execution, row approval.AskRo
 		if err != nil {
 			return d, fmt.Errorf("execution: %w", err)
 		}
-		text, err := key.Open(saidPlace(e.TenantID, row.SubjectID, datakey.MapResponse), *row.Response)
+		text, err := key.Open(decisionPlace(e.TenantID, row.SubjectID, datakey.MapResponse), *row.Response)
 		if err != nil {
 			return d, fmt.Errorf("execution: response to %s: %w", row.ID, err)
 		}
 		d.Decision, d.Response = stepmachine.Respond, stepmachine.Of(text)
 	}
 	if row.EditedFrom != nil {
-		l, err := s.loader(ctx, e, nil)
+		l, err := s.newLoader(ctx, e, nil)
 		if err != nil {
 			return d, err
 		}
-		name := asked(row.SubjectID)
+		name := askedValue(row.SubjectID)
 		text, err := l.load(stepmachine.Stored{ID: name})
 		if err != nil {
 			return d, err
@@ -414,7 +414,7 @@ func (s *people) Unattended(ctx context.Context, w approval.Waiting, _ bool) err
 	if err != nil {
 		return fmt.Errorf("execution: subject of an approval: %w", err)
 	}
-	e, err := s.read(ctx, w.TenantID, id)
+	e, err := s.readExecution(ctx, w.TenantID, id)
 	if err != nil || !e.Ended() && e.WorkflowID == w.WorkflowID {
 		return err
 	}

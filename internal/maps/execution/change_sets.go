@@ -41,9 +41,9 @@ const (
 	SetExpired            = SetStatus(governance.ApprovalExpired) // nobody decided in time
 )
 
-// unasked returns of how many changes people are asked when the execution ends so: none for one that
+// changesToAsk returns of how many changes people are asked when the execution ends so: none for one that
 // is no completed dry run with a list of its own, or of which they were asked before.
-func (s *steps) unasked(ctx context.Context, e Execution, in flow.MapFinish) (int64, error) {
+func (s *steps) changesToAsk(ctx context.Context, e Execution, in flow.MapFinish) (int64, error) {
 	if !e.DryRun || e.changesOf != nil || in.Finish.Status != stepmachine.StatusCompleted {
 		return 0, nil
 	}
@@ -81,7 +81,7 @@ func (s *steps) queueAskChanges(b *db.Batch, key *datakey.Key, e Execution, chan
 	rec := audit.Change(e.actor(), audit.MapAsked, audit.SubjectApproval, n.ID)
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(governance.ApprovalPending)
 	audit.Queue(b, rec.With(map[string]any{"approval_id": n.ID, "map_id": e.MapID, "changes": changes}))
-	emitRequested(b, key, e, n)
+	queueRequestedEvent(b, key, e, n)
 	s.d.Quotas.Queue(b, e.TenantID, quota.DryRuns)
 }
 
@@ -152,7 +152,7 @@ func (s *changes) undecidable(ctx context.Context, e Execution) error {
 	case !e.DryRun:
 		return fault.New(fault.CodeConflict, "The execution is no dry run: it has made its changes.")
 	case e.changesOf != nil:
-		of, err := s.read(ctx, e.TenantID, *e.changesOf)
+		of, err := s.readExecution(ctx, e.TenantID, *e.changesOf)
 		if err != nil {
 			return err
 		}
@@ -245,9 +245,9 @@ func decisionHash(approved []string) []byte {
 	return sum[:]
 }
 
-// without returns the approved changes but those that depend, directly or through others, on one that
+// withoutDependents returns the approved changes but those that depend, directly or through others, on one that
 // is not approved.
-func without(rows []dbsqlc.MapChangesToDecideRow, approved []string) []string {
+func withoutDependents(rows []dbsqlc.MapChangesToDecideRow, approved []string) []string {
 	wanted, in, all := map[string]bool{}, map[string]bool{}, true
 	for _, id := range approved {
 		wanted[id] = true
@@ -281,7 +281,7 @@ func (c ChangeSets) SealResponse(ctx context.Context, tenant uuid.UUID, subject 
 	if err != nil {
 		return "", fmt.Errorf("execution: %w", err)
 	}
-	return key.Seal(saidPlace(tenant, subject, datakey.MapResponse), chosen), nil
+	return key.Seal(decisionPlace(tenant, subject, datakey.MapResponse), chosen), nil
 }
 
 // Count implements desk.Subjects: it counts a decision about the changes in the rows, and has the
@@ -342,8 +342,8 @@ func (d *deciding) countChanges(ctx context.Context, tx pgx.Tx) (out flow.Decide
 	if err != nil {
 		return out, false, err
 	}
-	approved := without(rows, chosen)
-	if out.Why, err = d.unseen(ctx, tx, rows, approved); err != nil || out.Why != "" {
+	approved := withoutDependents(rows, chosen)
+	if out.Why, err = d.whyUnreadable(ctx, tx, rows, approved); err != nil || out.Why != "" {
 		out.Code = fault.CodeConflict
 		return out, false, err
 	}
@@ -354,7 +354,7 @@ func (d *deciding) countChanges(ctx context.Context, tx pgx.Tx) (out flow.Decide
 	}
 	if _, enough := d.Asked.Tally(); d.Decision.Approve && !enough {
 		b := &db.Batch{}
-		out.Closed = d.approve(b)
+		out.Closed = d.countApproval(b)
 		return out, false, b.SendIn(ctx, tx)
 	}
 	status := SetApplying
@@ -373,9 +373,9 @@ func (d *deciding) countChanges(ctx context.Context, tx pgx.Tx) (out flow.Decide
 	}))
 	out.Closed = true
 	if d.Decision.Approve {
-		d.approve(b)
+		d.countApproval(b)
 	} else {
-		d.close(b, governance.ApprovalRejected, audit.ApprovalRejected, map[string]any{"reason": d.Decision.Reason})
+		d.closeApproval(b, governance.ApprovalRejected, audit.ApprovalRejected, map[string]any{"reason": d.Decision.Reason})
 	}
 	return out, len(approved) > 0, b.SendIn(ctx, tx)
 }
@@ -395,7 +395,7 @@ func (d *deciding) chosen(rows []dbsqlc.MapChangesToDecideRow) (ids []string, er
 		}
 		return ids, nil
 	}
-	text, err := d.key.Open(saidPlace(d.e.TenantID, d.Asked.About.ID, datakey.MapResponse), d.Decision.Response)
+	text, err := d.key.Open(decisionPlace(d.e.TenantID, d.Asked.About.ID, datakey.MapResponse), d.Decision.Response)
 	if err != nil {
 		return nil, fmt.Errorf("execution: chosen changes: %w", err)
 	}
@@ -409,7 +409,7 @@ func (c ChangeSets) Unattended(ctx context.Context, w approval.Waiting, _ bool) 
 	if err != nil {
 		return fmt.Errorf("execution: subject of an approval: %w", err)
 	}
-	e, err := c.s.read(ctx, w.TenantID, id)
+	e, err := c.s.readExecution(ctx, w.TenantID, id)
 	if err != nil {
 		return err
 	}
@@ -445,7 +445,7 @@ func (s *changes) expireChanges(ctx context.Context, e Execution) error {
 		db.QueueExec(b, s.q.LeaveMapChanges, dbsqlc.LeaveMapChangesParams{TenantID: e.TenantID, DryRun: e.ID})
 		db.QueueExec(b, s.q.SetMapChangeSet, dbsqlc.SetMapChangeSetParams{TenantID: e.TenantID, Execution: e.ID, Status: string(SetExpired), Now: s.d.Now()})
 		audit.Queue(b, recordOf(actor.Actor{Kind: actor.System, TenantID: e.TenantID}, e, audit.ApprovalExpired, id, end.Status, map[string]any{}))
-		emitDecided(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
+		queueDecidedEvent(b, key, e, event.Decided{ApprovalID: id, Status: string(end.Status), Reason: end.Reason})
 		return b, nil
 	})
 	if err != nil && !db.IsNotChanged(err) {

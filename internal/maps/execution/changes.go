@@ -191,11 +191,11 @@ func (s *changes) changeTexts(ctx context.Context, tenant uuid.UUID, rows []dbsq
 		names[row.Execution] = append(names[row.Execution], changePrefix+row.ID, beforePrefix+place, statePrefix+beforePrefix+place, afterPrefix+row.ID, statePrefix+afterPrefix+row.ID)
 	}
 	for id, all := range names {
-		e, err := s.read(ctx, tenant, id)
+		e, err := s.readExecution(ctx, tenant, id)
 		if err != nil {
 			return nil, err
 		}
-		l, err := s.loader(ctx, e, nil)
+		l, err := s.newLoader(ctx, e, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -222,8 +222,8 @@ func (t changeTexts) change(row dbsqlc.ListMapChangesRow) (Change, error) {
 	if row.Run != nil {
 		change.Run = executionIDOf(*row.Run)
 	}
-	change.Before, change.BeforeState = l.shown(beforePrefix + place)
-	change.After, change.AfterState = l.shown(afterPrefix + row.ID)
+	change.Before, change.BeforeState = l.shownLook(beforePrefix + place)
+	change.After, change.AfterState = l.shownLook(afterPrefix + row.ID)
 	text, kept := l.read[changePrefix+row.ID]
 	if !kept {
 		return change, nil // the texts of its execution were erased

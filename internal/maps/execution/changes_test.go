@@ -58,7 +58,7 @@ func TestChangesAreRejectedWithThoseTheyDependOn(t *testing.T) {
 		"on all, without a":  {"a,b,c<" + stepmachine.AnyChange, "b c", "b"},
 		"on one of another":  {"a,b<x", "a b", "a"},
 	} {
-		got := without(listed(strings.Split(c.list, ",")...), strings.Fields(c.approved))
+		got := withoutDependents(listed(strings.Split(c.list, ",")...), strings.Fields(c.approved))
 		require.Equal(t, c.want, strings.Join(got, " "), name)
 	}
 }
@@ -75,7 +75,7 @@ func TestMendReplacesOnlyWhatWasInvented(t *testing.T) {
 		"another type":         {`{"a":{"b":1}}`, `{"a":{"b":1}}`, `{"a":[1]}`, `{"a":[1]}`},
 		"digits stay":          {`{"n":9007199254740993,"a":"x"}`, `{"n":9007199254740993,"a":"x"}`, `{"n":9007199254740993,"a":"y"}`, `{"n":9007199254740993,"a":"y"}`},
 	} {
-		got, err := mend(json.RawMessage(c.approved), json.RawMessage(c.invented), json.RawMessage(c.really))
+		got, err := mendValue(json.RawMessage(c.approved), json.RawMessage(c.invented), json.RawMessage(c.really))
 		require.NoError(t, err, name)
 		same, err := sameJSON(json.RawMessage(c.want), got)
 		require.NoError(t, err, name)
@@ -106,7 +106,7 @@ func TestDriftIsEachLookThatDoesNotShowWhatWasThere(t *testing.T) {
 		"null of an earlier release":    {none, nothing, false},
 		"null of one, and then a value": {none, found(`{"a":1}`), true},
 	} {
-		why, err := drift(c.was, c.now)
+		why, err := compareLooks(c.was, c.now)
 		require.NoError(t, err, name)
 		require.Equal(t, c.drifts, why != "", "%s: %s", name, why)
 	}

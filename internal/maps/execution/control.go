@@ -35,7 +35,7 @@ func (s *views) Get(ctx context.Context, who actor.Actor, executionID string) (E
 	case err != nil:
 		return Execution{}, fmt.Errorf("execution: get: %w", err)
 	}
-	e, err := s.open(ctx, row)
+	e, err := s.openExecution(ctx, row)
 	if err == nil && !sees(who, e) {
 		return Execution{}, fault.New(fault.CodeExecutionNotFound, "")
 	}
@@ -106,7 +106,7 @@ func (s *views) List(ctx context.Context, who actor.Actor, f Filter) (page []Exe
 
 // showErrors opens the errors of a page, and masks all of them by one question.
 func (s *views) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapExecutionsRow, page []Execution) {
-	w := s.showing(Execution{TenantID: tenant})
+	w := s.newCallMask(Execution{TenantID: tenant})
 	for i := range page {
 		if rows[i].Error == "" {
 			continue
@@ -120,29 +120,29 @@ func (s *views) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.
 			page[i].ErrorLeftOut = true
 			continue
 		}
-		w.failure(&page[i].Error)
+		w.addFailure(&page[i].Error)
 	}
-	_ = w.mask(ctx) // why all is masked concerns only those that keep it
+	_ = w.maskAll(ctx) // why all is masked concerns only those that keep it
 }
 
 // Cancel asks an execution to end. It undoes what it has done, as its definition says, and then is
 // cancelled. The error is CONFLICT where it has ended.
 func (s *triggers) Cancel(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
-	return s.want(ctx, who, e, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true})
+	return s.setWanted(ctx, who, e, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true})
 }
 
 // Pause lets no further step begin, and Resume takes that back. The error is CONFLICT where the
 // execution has ended.
 func (s *triggers) Pause(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
-	return s.want(ctx, who, e, audit.MapPaused, dbsqlc.WantOfMapParams{Pause: new(true)})
+	return s.setWanted(ctx, who, e, audit.MapPaused, dbsqlc.WantOfMapParams{Pause: new(true)})
 }
 
 // Resume lets a paused execution go on.
 func (s *triggers) Resume(ctx context.Context, who actor.Actor, e Execution) (Execution, error) {
-	return s.want(ctx, who, e, audit.MapResumed, dbsqlc.WantOfMapParams{Pause: new(false)})
+	return s.setWanted(ctx, who, e, audit.MapResumed, dbsqlc.WantOfMapParams{Pause: new(false)})
 }
 
-func (s *triggers) want(ctx context.Context, who actor.Actor, e Execution, action audit.Action, p dbsqlc.WantOfMapParams) (Execution, error) {
+func (s *triggers) setWanted(ctx context.Context, who actor.Actor, e Execution, action audit.Action, p dbsqlc.WantOfMapParams) (Execution, error) {
 	p.TenantID, p.ID, p.Now = e.TenantID, e.ID, s.d.Now()
 	b := &db.Batch{}
 	rows := db.Queue(b, s.q.WantOfMap, p)
@@ -155,7 +155,7 @@ func (s *triggers) want(ctx context.Context, who actor.Actor, e Execution, actio
 	if len(rows.Value) == 0 {
 		return Execution{}, fault.Newf(fault.CodeConflict, "The execution has ended: its status is %s.", e.Status)
 	}
-	now, err := s.open(ctx, rows.Value[0])
+	now, err := s.openExecution(ctx, rows.Value[0])
 	if err != nil {
 		return Execution{}, err
 	}
@@ -163,10 +163,10 @@ func (s *triggers) want(ctx context.Context, who actor.Actor, e Execution, actio
 		if ended, err := s.endQueued(ctx, now); err != nil {
 			return Execution{}, err
 		} else if ended {
-			return s.read(ctx, now.TenantID, now.ID)
+			return s.readExecution(ctx, now.TenantID, now.ID)
 		}
 	}
-	s.workflows.nudge(ctx, now)
+	s.workflows.nudgeOne(ctx, now)
 	return now, nil
 }
 
@@ -201,7 +201,7 @@ func (s *triggers) Sweep(ctx context.Context) error {
 		s.swept = sweptTo{last.UpdatedAt, last.ID}
 	}
 	for _, row := range rows {
-		e, err := s.read(ctx, row.TenantID, row.ID)
+		e, err := s.readExecution(ctx, row.TenantID, row.ID)
 		if err != nil {
 			// One that does not open keeps no other one from its start.
 			s.d.Log.WarnContext(ctx, "execution not read", "tenant_id", row.TenantID, "id", row.ID, "error", err)
@@ -215,7 +215,7 @@ func (s *triggers) Sweep(ctx context.Context) error {
 		if open, found, err := s.d.Engine.IsOpen(ctx, e.WorkflowID); err != nil || found && open {
 			continue
 		}
-		if err := s.workflows.beginNow(ctx, e); err != nil {
+		if err := s.workflows.startIfFree(ctx, e); err != nil {
 			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", e.ExecutionID, "error", err)
 		}
 	}

@@ -32,7 +32,7 @@ func (s *people) SealEdit(ctx context.Context, tenant uuid.UUID, subject string,
 	if err != nil {
 		return "", err
 	}
-	before, err := l.load(stepmachine.Stored{ID: asked(subject)})
+	before, err := l.load(stepmachine.Stored{ID: askedValue(subject)})
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +44,7 @@ func (s *people) SealEdit(ctx context.Context, tenant uuid.UUID, subject string,
 	if err != nil {
 		return "", err
 	}
-	if err := s.send(ctx, tenant, b); err != nil {
+	if err := s.sendBatch(ctx, tenant, b); err != nil {
 		return "", fmt.Errorf("execution: what people were shown: %w", err)
 	}
 	restored, places, err := redact.Restore(before, shown(), args)
@@ -58,7 +58,7 @@ func (s *people) SealEdit(ctx context.Context, tenant uuid.UUID, subject string,
 		}
 		return "", f
 	}
-	return l.key.Seal(saidPlace(e.TenantID, subject, datakey.MapEdit), restored), nil
+	return l.key.Seal(decisionPlace(e.TenantID, subject, datakey.MapEdit), restored), nil
 }
 
 // SealResponse implements desk.Subjects.
@@ -67,7 +67,7 @@ func (s *people) SealResponse(ctx context.Context, tenant uuid.UUID, subject str
 	if err != nil {
 		return "", err
 	}
-	return l.key.Seal(saidPlace(tenant, subject, datakey.MapResponse), response), nil
+	return l.key.Seal(decisionPlace(tenant, subject, datakey.MapResponse), response), nil
 }
 
 func (s *people) ofSubject(ctx context.Context, tenant uuid.UUID, subject string) (e Execution, l *loader, err error) {
@@ -75,10 +75,10 @@ func (s *people) ofSubject(ctx context.Context, tenant uuid.UUID, subject string
 	if err != nil {
 		return e, nil, fmt.Errorf("execution: subject of an approval: %w", err)
 	}
-	if e, err = s.read(ctx, tenant, id); err != nil {
+	if e, err = s.readExecution(ctx, tenant, id); err != nil {
 		return e, nil, err
 	}
-	l, err = s.loader(ctx, e, nil)
+	l, err = s.newLoader(ctx, e, nil)
 	return e, l, err
 }
 
@@ -95,7 +95,7 @@ func (s *people) Count(ctx context.Context, tenant uuid.UUID, subject string, de
 			return err
 		}
 		d := deciding{Counting: c, s: s, e: e, key: l.key}
-		if out, err = d.count(ctx, tx); err != nil || out.Code != "" {
+		if out, err = d.countDecision(ctx, tx); err != nil || out.Code != "" {
 			return err
 		}
 		failpoint.Hit("in_map_count", e.ID)
@@ -120,7 +120,7 @@ type deciding struct {
 	key *datakey.Key
 }
 
-func (d *deciding) count(ctx context.Context, tx pgx.Tx) (out flow.Decided, err error) {
+func (d *deciding) countDecision(ctx context.Context, tx pgx.Tx) (out flow.Decided, err error) {
 	out.Closed = d.Asked.Status != governance.ApprovalPending
 	if d.Decision.Counted {
 		return out, nil
@@ -135,27 +135,27 @@ func (d *deciding) count(ctx context.Context, tx pgx.Tx) (out flow.Decided, err 
 	}
 	b := &db.Batch{}
 	if d.Decision.Response != "" || d.Decision.Reason != "" {
-		d.wrote(b)
+		d.noteWriter(b)
 	}
 	switch {
 	case !d.Decision.Approve:
 		out.Closed = true
-		d.close(b, governance.ApprovalRejected, audit.ApprovalRejected, map[string]any{"reason": d.Decision.Reason})
+		d.closeApproval(b, governance.ApprovalRejected, audit.ApprovalRejected, map[string]any{"reason": d.Decision.Reason})
 	case d.Decision.EditedArgs != "":
-		return d.edit(ctx, tx)
+		return d.replaceValue(ctx, tx)
 	default:
-		out.Closed = d.approve(b)
+		out.Closed = d.countApproval(b)
 	}
 	return out, b.SendIn(ctx, tx)
 }
 
-// wrote queues that what the approver said goes on in the execution: later steps may send it.
-func (d *deciding) wrote(b *db.Batch) {
+// noteWriter queues that what the approver said goes on in the execution: later steps may send it.
+func (d *deciding) noteWriter(b *db.Batch) {
 	approval.Wrote(b, d.e.TenantID, d.e.ExecutionID, d.Decision.By.UserID())
 }
 
-// close queues the end of the approval by the decision.
-func (d *deciding) close(b *db.Batch, status governance.ApprovalStatus, action audit.Action, details map[string]any) {
+// closeApproval queues the end of the approval by the decision.
+func (d *deciding) closeApproval(b *db.Batch, status governance.ApprovalStatus, action audit.Action, details map[string]any) {
 	approval.Close(b, d.e.TenantID, d.Asked.ID, approval.Closing{
 		Status: status, Reason: closedReason(status, d.Decision.Reason), By: d.Decision.By.UserID(), Tell: status != governance.ApprovalSuperseded,
 	})
@@ -166,7 +166,7 @@ func (d *deciding) close(b *db.Batch, status governance.ApprovalStatus, action a
 	rec := recordOf(d.Decision.By, d.e, action, d.Asked.ID, outcome, details)
 	rec.Input = d.Asked.Args
 	audit.Queue(b, rec)
-	emitDecided(b, d.key, d.e, event.Decided{
+	queueDecidedEvent(b, d.key, d.e, event.Decided{
 		ApprovalID: d.Asked.ID, Status: string(status), DecidedBy: d.Decision.By.String(), Reason: d.Decision.Reason, Edited: status == governance.ApprovalSuperseded,
 	})
 }
@@ -182,9 +182,9 @@ func closedReason(status governance.ApprovalStatus, reason string) string {
 	}
 }
 
-// approve queues what follows from an approval that was counted, and reports whether it was the
+// countApproval queues what follows from an approval that was counted, and reports whether it was the
 // last one that is needed.
-func (d *deciding) approve(b *db.Batch) bool {
+func (d *deciding) countApproval(b *db.Batch) bool {
 	tally, enough := d.Asked.Tally()
 	details := map[string]any{"reason": d.Decision.Reason, "have": tally.Have, "need": tally.Need}
 	if !enough {
@@ -193,14 +193,14 @@ func (d *deciding) approve(b *db.Batch) bool {
 		audit.Queue(b, rec)
 		return false
 	}
-	d.close(b, governance.ApprovalApproved, audit.ApprovalApproved, details)
+	d.closeApproval(b, governance.ApprovalApproved, audit.ApprovalApproved, details)
 	return true
 }
 
-// edit replaces what people decide about. Another approval asks about the new value, which its
+// replaceValue replaces what people decide about. Another approval asks about the new value, which its
 // author has approved.
-func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err error) {
-	value, err := d.key.Open(saidPlace(d.e.TenantID, d.Asked.About.ID, datakey.MapEdit), d.Decision.EditedArgs)
+func (d *deciding) replaceValue(ctx context.Context, tx pgx.Tx) (out flow.Decided, err error) {
+	value, err := d.key.Open(decisionPlace(d.e.TenantID, d.Asked.About.ID, datakey.MapEdit), d.Decision.EditedArgs)
 	if err != nil {
 		return out, fmt.Errorf("execution: edited value: %w", err)
 	}
@@ -219,11 +219,11 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err e
 		Requirements: a.Requirements, Edited: &approval.Edit{From: a.ID, By: d.Decision.By.ID}, ExpiresAt: a.ExpiresAt,
 	}
 	b = &db.Batch{}
-	d.close(b, governance.ApprovalSuperseded, audit.ApprovalEdited, map[string]any{"superseded_by": n.ID, "reason": d.Decision.Reason})
+	d.closeApproval(b, governance.ApprovalSuperseded, audit.ApprovalEdited, map[string]any{"superseded_by": n.ID, "reason": d.Decision.Reason})
 	approval.Ask(b, n)
-	d.s.queueValue(b, d.key, d.e, asked(a.About.ID), stepmachine.Of(value))
-	emitRequested(b, d.key, d.e, n)
-	d.wrote(b) // after the question: its author may decide about their own edit
+	d.s.queueValue(b, d.key, d.e, askedValue(a.About.ID), stepmachine.Of(value))
+	queueRequestedEvent(b, d.key, d.e, n)
+	d.noteWriter(b) // after the question: its author may decide about their own edit
 	if err := b.SendIn(ctx, tx); err != nil {
 		return out, err
 	}
@@ -234,6 +234,6 @@ func (d *deciding) edit(ctx context.Context, tx pgx.Tx) (out flow.Decided, err e
 	}
 	carried := deciding{Counting: next, s: d.s, e: d.e, key: d.key}
 	b = &db.Batch{}
-	carried.approve(b)
+	carried.countApproval(b)
 	return out, b.SendIn(ctx, tx)
 }

@@ -30,16 +30,16 @@ var ErrChain = errors.New("what stands above the execution cannot be read, so no
 // It fails with ErrChain where what stands above the execution cannot be read. Without that, nothing would count for
 // the limits of those messages, and no kill switch of their agents would cover the calls.
 func (s *steps) Head(ctx context.Context, ref flow.MapRef) (Execution, error) {
-	e, err := s.head(ctx, ref)
+	e, err := s.readHead(ctx, ref)
 	if err != nil {
 		return Execution{}, err
 	}
 	return e, e.broken
 }
 
-// head is Head for what starts nothing: writes, looks and the end. They work whatever stands above, so
+// readHead is Head for what starts nothing: writes, looks and the end. They work whatever stands above, so
 // that such an execution comes to its end: each step that would start something fails.
-func (s *rows) head(ctx context.Context, ref flow.MapRef) (Execution, error) {
+func (s *rows) readHead(ctx context.Context, ref flow.MapRef) (Execution, error) {
 	if e, known := s.heads.Get(ref.ID); known && e.TenantID == ref.TenantID && e.Attempt == ref.Attempt {
 		if e.Chain.Driver() == nil && e.broken == nil {
 			return e, nil
@@ -56,7 +56,7 @@ func (s *rows) head(ctx context.Context, ref flow.MapRef) (Execution, error) {
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: get: %w", err)
 	}
-	e := head(row)
+	e := headOfRow(row)
 	s.heads.Add(e)
 	return e, nil
 }
@@ -77,7 +77,7 @@ func (s *steps) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, erro
 		case err != nil:
 			return begun, fmt.Errorf("execution: begin: %w", err)
 		}
-		e = head(row)
+		e = headOfRow(row)
 		s.heads.Add(e)
 	}
 	failpoint.Hit("map_begin", e.ID)
@@ -104,7 +104,7 @@ func (s *steps) Begin(ctx context.Context, ref flow.MapRef) (flow.MapBegun, erro
 	}
 	begun.Tainted, begun.Sources = e.Tainted, e.TaintSources
 	begun.Reads = readsAtStart(e, v.Program.Definition())
-	if err := goOn(key, row, &begun); err != nil {
+	if err := addRetry(key, row, &begun); err != nil {
 		return begun, err
 	}
 	if e.ParentID != "" && e.Awaited {
@@ -166,29 +166,29 @@ func contextOf(e Execution) shownContext {
 // Finish commits the end of an execution with its last records, its audit record and its event, and
 // tells those who wait. It changes nothing where the attempt has ended by another hand.
 func (s *steps) Finish(ctx context.Context, in flow.MapFinish) (flow.MapResult, error) {
-	e, err := s.head(ctx, in.MapRef)
+	e, err := s.readHead(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	changes, err := s.unasked(ctx, e, in)
+	changes, err := s.changesToAsk(ctx, e, in)
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	out, err := s.finish(ctx, e, in, changes)
+	out, err := s.finishAsking(ctx, e, in, changes)
 	if changes > 0 && fault.HasCode(err, fault.CodeQuotaExceeded) {
 		// The dry run has completed. Who decides about its changes later has them asked then.
-		return s.finish(ctx, e, in, 0)
+		return s.finishAsking(ctx, e, in, 0)
 	}
 	return out, err
 }
 
-// finish is Finish for an execution of which people are asked about so many changes.
-func (s *steps) finish(ctx context.Context, e Execution, in flow.MapFinish, changes int64) (flow.MapResult, error) {
+// finishAsking is Finish for an execution of which people are asked about so many changes.
+func (s *steps) finishAsking(ctx context.Context, e Execution, in flow.MapFinish, changes int64) (flow.MapResult, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return flow.MapResult{}, fmt.Errorf("execution: %w", err)
 	}
-	output, err := s.endsWith(ctx, e, &in)
+	output, err := s.outputOfEnd(ctx, e, &in)
 	if err != nil {
 		return flow.MapResult{}, err
 	}
@@ -217,11 +217,11 @@ func (s *steps) finish(ctx context.Context, e Execution, in flow.MapFinish, chan
 	if f.Status == stepmachine.StatusFailed && f.Actions == 0 && len(f.Unknown) == 0 && e.ParentID == "" {
 		db.QueueExec(b, s.q.FreeMapKeys, dbsqlc.FreeMapKeysParams{TenantID: e.TenantID, Execution: e.ID})
 	}
-	shown, err := s.toldEnd(ctx, e, output, f.Error)
+	shown, err := s.maskEnd(ctx, e, output, f.Error)
 	if err != nil {
 		return flow.MapResult{}, err
 	}
-	s.queueTold(b, key, e, f, shown, undoing)
+	s.queueEnd(b, key, e, f, shown, undoing)
 	if changes > 0 && f.Status == stepmachine.StatusCompleted {
 		s.queueAskChanges(b, key, e, changes)
 	}
@@ -242,17 +242,17 @@ func (s *steps) finish(ctx context.Context, e Execution, in flow.MapFinish, chan
 		// waiting for it, all that wait for the key would be under way, one within the other.
 		go s.places.startPromoted(context.WithoutCancel(ctx), e.TenantID, promoted.Value)
 	}
-	now := head(ended.Value[0])
+	now := headOfRow(ended.Value[0])
 	now.Error, now.Undoing = f.Error, undoing
 	if p.Output != nil {
 		now.Output = output
 	}
-	s.tellEnd(now)
+	s.announceEnd(now)
 	return flow.MapResult{Status: f.Status}, nil
 }
 
-// endsWith returns the output of an execution that ends. One that is too long makes it fail.
-func (s *steps) endsWith(ctx context.Context, e Execution, in *flow.MapFinish) (json.RawMessage, error) {
+// outputOfEnd returns the output of an execution that ends. One that is too long makes it fail.
+func (s *steps) outputOfEnd(ctx context.Context, e Execution, in *flow.MapFinish) (json.RawMessage, error) {
 	output, err := s.Resolve(ctx, e, in.Finish.Output, in.Commands)
 	if !errors.Is(err, stepmachine.ErrTooLarge) {
 		return output, err
@@ -264,10 +264,10 @@ func (s *steps) endsWith(ctx context.Context, e Execution, in *flow.MapFinish) (
 	return nil, nil
 }
 
-// toldEnd returns the output and the error as the event of the end has them. Where what masks the output
+// maskEnd returns the output and the error as the event of the end has them. Where what masks the output
 // cannot be read, the event has none: it is written once, and nobody could tell the masks from values.
-func (s *steps) toldEnd(ctx context.Context, e Execution, output json.RawMessage, failed *stepmachine.Error) (Execution, error) {
-	shown, unknown, err := s.views.shownEnd(ctx, Execution{
+func (s *steps) maskEnd(ctx context.Context, e Execution, output json.RawMessage, failed *stepmachine.Error) (Execution, error) {
+	shown, unknown, err := s.views.maskedEnd(ctx, Execution{
 		TenantID: e.TenantID, ExecutionID: e.ExecutionID, MapID: e.MapID, Version: e.Version, DryRun: e.DryRun, Output: output, Error: failed,
 	})
 	if unknown != nil {
@@ -302,20 +302,20 @@ func failureOf(f stepmachine.Finish) []byte {
 	return mustJSON(f.Error)
 }
 
-// tellEnd tells those who wait for the end of the execution.
-func (s *steps) tellEnd(e Execution) {
+// announceEnd tells those who wait for the end of the execution.
+func (s *steps) announceEnd(e Execution) {
 	s.heads.Remove(e.ID)
 	s.workflows.Rests(e.ID)
 	s.hub.Deliver(e.ID, e.Attempt, e)
 	s.d.Notices.Tell(e.TenantID, e.ID)
 }
 
-// queueTold queues the audit record and the event of the end. shown has the output and the error, masked.
-func (s *steps) queueTold(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
+// queueEnd queues the audit record and the event of the end. shown has the output and the error, masked.
+func (s *steps) queueEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
 	rec := audit.Change(actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}, audit.MapEnded, audit.SubjectMap, e.MapID.String())
 	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(f.Status)
 	audit.Queue(b, rec)
-	s.emitEnd(b, key, e, f, shown, undoing)
+	s.queueEndEvent(b, key, e, f, shown, undoing)
 }
 
 // governanceOfEnd returns the governance status of the step that decided the end.
@@ -339,8 +339,8 @@ func masked(value json.RawMessage) json.RawMessage {
 	return out
 }
 
-// emitEnd queues the event of the end.
-func (s *steps) emitEnd(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
+// queueEndEvent queues the event of the end.
+func (s *steps) queueEndEvent(b *db.Batch, key *datakey.Key, e Execution, f stepmachine.Finish, shown Execution, undoing Undoing) {
 	end := event.MapEnd{MapID: e.MapID.String(), Version: int(e.Version), Status: string(f.Status), ActionsExecuted: f.Actions, DurationMS: s.d.Now().Sub(e.CreatedAt()).Milliseconds()}
 	var body event.Body = event.MapCompleted{MapEnd: end, Output: shown.Output}
 	if f.Status != stepmachine.StatusCompleted {

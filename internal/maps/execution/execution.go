@@ -187,10 +187,10 @@ type people struct {
 type changes struct {
 	*rows
 
-	views    *views
-	steps    *steps
-	people   *people
-	rebuilds *rebuilds
+	views  *views
+	steps  *steps
+	people *people
+	reruns *rerunCache
 }
 
 // triggers starts executions, at the request of callers, steps and messages, and stops them.
@@ -264,12 +264,12 @@ func New(cfg Config, d Deps) (*Service, error) {
 	s.places = &places{rows: r, workflows: s.workflows, sweptKey: sweptKey{key: []byte{}}}
 	s.steps = &steps{rows: r, workflows: s.workflows, places: s.places, views: s.views, filters: judged}
 	s.people = &people{rows: r, workflows: s.workflows, views: s.views, steps: s.steps}
-	s.changes = &changes{rows: r, views: s.views, steps: s.steps, people: s.people, rebuilds: newRebuilds()}
+	s.changes = &changes{rows: r, views: s.views, steps: s.steps, people: s.people, reruns: newRerunCache()}
 	s.triggers = &triggers{
 		rows: r, workflows: s.workflows, places: s.places, views: s.views, steps: s.steps, people: s.people,
 		room: d.Quotas.Room(quota.MapExecutions, d.Now),
 	}
-	d.Notices.OnNotice(s.hear)
+	d.Notices.OnNotice(s.hearEnd)
 	return s, nil
 }
 
@@ -405,8 +405,8 @@ func (e Execution) place(f datakey.Field) datakey.Place {
 	return datakey.Place{Tenant: e.TenantID, Row: e.ID, Field: f}
 }
 
-// head is a row without its texts.
-func head(r dbsqlc.MapExecution) Execution {
+// headOfRow is a row without its texts.
+func headOfRow(r dbsqlc.MapExecution) Execution {
 	e := Execution{
 		ID: r.ID, TenantID: r.TenantID, ExecutionID: r.ExecutionID, MapID: r.MapID, Version: r.Version, MapType: mapdef.MapType(r.MapType),
 		DryRun: r.DryRun, Attempt: r.Attempt, Fingerprint: r.Fingerprint, Metadata: r.Metadata, SessionID: db.Text(r.SessionID),
@@ -423,9 +423,9 @@ func head(r dbsqlc.MapExecution) Execution {
 	return e
 }
 
-// open reads a row with its output and its error.
-func (s *rows) open(ctx context.Context, r dbsqlc.MapExecution) (Execution, error) {
-	e := head(r)
+// openExecution reads a row with its output and its error.
+func (s *rows) openExecution(ctx context.Context, r dbsqlc.MapExecution) (Execution, error) {
+	e := headOfRow(r)
 	key, err := s.d.Keys.Key(ctx, r.TenantID)
 	if err != nil {
 		return e, fmt.Errorf("execution: %w", err)
@@ -491,21 +491,21 @@ func sealOptional(key *datakey.Key, at datakey.Place, text []byte) *string {
 	return &stored
 }
 
-// read returns the execution with its output.
-func (s *rows) read(ctx context.Context, tenant, id uuid.UUID) (Execution, error) {
+// readExecution returns the execution with its output.
+func (s *rows) readExecution(ctx context.Context, tenant, id uuid.UUID) (Execution, error) {
 	row, err := s.q.GetMapExecution(ctx, s.d.DB.Tenant(tenant), dbsqlc.GetMapExecutionParams{TenantID: tenant, ID: id})
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: get: %w", err)
 	}
-	return s.open(ctx, row)
+	return s.openExecution(ctx, row)
 }
 
-// hear hands an execution that another process has ended to those that wait for it in this one.
-func (s *rows) hear(ctx context.Context, tenant, id uuid.UUID) {
+// hearEnd hands an execution that another process has ended to those that wait for it in this one.
+func (s *rows) hearEnd(ctx context.Context, tenant, id uuid.UUID) {
 	if !s.hub.Awaited(id) {
 		return
 	}
-	if e, err := s.read(ctx, tenant, id); err == nil && e.Ended() {
+	if e, err := s.readExecution(ctx, tenant, id); err == nil && e.Ended() {
 		s.hub.Deliver(e.ID, e.Attempt, e)
 	}
 }

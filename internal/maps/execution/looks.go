@@ -24,17 +24,17 @@ import (
 // after that. What others have changed between the first two looks is drift. A look that could not read
 // is stored as well: it must not pass for one that has found nothing.
 
-// shown returns a look that was read, as people see it.
-func (l *loader) shown(name string) (value json.RawMessage, state verb.LookState) {
-	look := l.look(name)
+// shownLook returns a look that was read, as people see it.
+func (l *loader) shownLook(name string) (value json.RawMessage, state verb.LookState) {
+	look := l.lookNamed(name)
 	if look.Value == nil {
 		return nil, look.State
 	}
 	return masked(look.Value), verb.LookFound
 }
 
-// look returns a look that was read.
-func (l *loader) look(name string) (look verb.Look) {
+// lookNamed returns a look that was read.
+func (l *loader) lookNamed(name string) (look verb.Look) {
 	look.Value = l.read[name]
 	if string(look.Value) == "null" {
 		look.Value = nil
@@ -73,8 +73,8 @@ func (s *steps) queueBefore(b *db.Batch, key *datakey.Key, e Execution, place st
 	s.queueValue(b, key, e, probePrefix+place, stepmachine.Of(mustJSON(probed)))
 }
 
-// leftAs is the name of the value that says how the apply has left what a probe reads.
-func (l *loader) leftAs(probe string) string {
+// nameAfterApply is the name of the value that says how the apply has left what a probe reads.
+func (l *loader) nameAfterApply(probe string) string {
 	return leftPrefix + hex.EncodeToString(l.key.Digest([]byte(probe)))
 }
 
@@ -82,39 +82,39 @@ func (l *loader) leftAs(probe string) string {
 // last change of the list that was applied to the same thing. It returns why they differ, "" where
 // they do not.
 func (s *changes) Drifted(ctx context.Context, c *Applying, now verb.Look) (string, error) {
-	left, known, err := s.left(ctx, c, now.Of)
+	left, known, err := s.lookAfterApply(ctx, c, now.Of)
 	switch {
 	case err != nil:
 		return "", err
 	case known:
-		return drift(left, now)
+		return compareLooks(left, now)
 	case now.Elsewhere:
 		// A change before has brought what it is about. The dry run has read another thing.
 		return "", nil
 	}
-	return drift(c.l.look(beforePrefix+c.Step), now)
+	return compareLooks(c.l.lookNamed(beforePrefix+c.Step), now)
 }
 
-// left returns how the apply has left what a probe reads. known is false where it did not change
+// lookAfterApply returns how the apply has left what a probe reads. known is false where it did not change
 // that.
-func (s *changes) left(ctx context.Context, c *Applying, probe string) (look verb.Look, known bool, err error) {
+func (s *changes) lookAfterApply(ctx context.Context, c *Applying, probe string) (look verb.Look, known bool, err error) {
 	if probe == "" {
 		return look, false, nil
 	}
-	l, err := s.loader(ctx, c.DryRun, nil)
+	l, err := s.newLoader(ctx, c.DryRun, nil)
 	if err != nil {
 		return look, false, err
 	}
-	name := l.leftAs(probe)
+	name := l.nameAfterApply(probe)
 	if err := l.readAll([]string{name, statePrefix + name}); err != nil {
 		return look, false, err
 	}
 	_, known = l.read[name]
-	return l.look(name), known, nil
+	return l.lookNamed(name), known, nil
 }
 
-// drift returns why a change is not applied to what a probe sees now; "" where that is as it was.
-func drift(was, now verb.Look) (string, error) {
+// compareLooks returns why a change is not applied to what a probe sees now; "" where that is as it was.
+func compareLooks(was, now verb.Look) (string, error) {
 	same, err := sameJSON(was.Value, now.Value)
 	switch {
 	case err != nil:
@@ -154,10 +154,10 @@ func canonical(v json.RawMessage) ([]byte, error) {
 	return out, nil
 }
 
-// unseen returns why changes are not approved: the dry run could not read what they are about, so the
+// whyUnreadable returns why changes are not approved: the dry run could not read what they are about, so the
 // apply would stop there as drift, after it has applied those before. "" for none such. What a change
 // that depends on others is about, they may have made.
-func (d *deciding) unseen(ctx context.Context, tx pgx.Tx, rows []dbsqlc.MapChangesToDecideRow, approved []string) (string, error) {
+func (d *deciding) whyUnreadable(ctx context.Context, tx pgx.Tx, rows []dbsqlc.MapChangesToDecideRow, approved []string) (string, error) {
 	names, changes, chosen := map[uuid.UUID][]string{}, map[string]string{}, map[string]bool{}
 	for _, id := range approved {
 		chosen[id] = true

@@ -59,7 +59,7 @@ func (s *steps) Model(ctx context.Context, e Execution, ref stepmachine.Ref) (As
 		return a, err
 	}
 	a.program = v.Program
-	if a.loader, err = s.loader(ctx, e, nil); err != nil {
+	if a.loader, err = s.newLoader(ctx, e, nil); err != nil {
 		return a, err
 	}
 	raw, err := a.loader.load(stepmachine.Stored{ID: modelStep(ref)})
@@ -333,7 +333,7 @@ func (a AskedModel) EndTurn(ctx context.Context, number int, turn ModelTurn, set
 			counts := len(ended.Value) > 0
 			settle(last, counts)
 			if counts && turn.escalates() {
-				queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
+				queueEscalatedEvent(last, key, e, ref, number, turn.Ruling.Feedback)
 			}
 			return last, nil
 		})
@@ -359,7 +359,7 @@ func (a AskedModel) EndRuling(ctx context.Context, number int, turn ModelTurn) e
 	err := a.s.d.DB.ReadAndWrite(ctx, e.TenantID, first, func() (*db.Batch, error) {
 		last := &db.Batch{}
 		if len(ended.Value) > 0 && turn.escalates() {
-			queueEscalated(last, key, e, ref, number, turn.Ruling.Feedback)
+			queueEscalatedEvent(last, key, e, ref, number, turn.Ruling.Feedback)
 		}
 		return last, nil
 	})

@@ -34,7 +34,7 @@ const otherPrefix = "map:"
 // written in the same transaction. It can be repeated: the step always gets the same execution. One
 // that is refused is the end of the call.
 func (s *triggers) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOfMap, error) {
-	e, err := s.head(ctx, in.MapRef)
+	e, err := s.readHead(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
@@ -49,7 +49,7 @@ func (s *triggers) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOf
 		s.d.Log.ErrorContext(ctx, "a step of a Map starts no other", "error", e.broken)
 		f = fault.New(fault.CodeInternal, ErrChain.Error())
 	case err == nil:
-		return s.other(ctx, e, in.Start.Ref, child, in.Start.Wait)
+		return s.progressOfOther(ctx, e, in.Start.Ref, child, in.Start.Wait)
 	case f == nil || f.Code == fault.CodeServiceUnavailable || f.Code == fault.CodeInternal:
 		return flow.MapOfMap{}, err
 	}
@@ -60,10 +60,10 @@ func (s *triggers) StartOther(ctx context.Context, in flow.MapStart) (flow.MapOf
 		return flow.MapOfMap{}, fmt.Errorf("execution: look for that of a step: %w", err)
 	}
 	if len(rows) > 0 && !reused {
-		if child, err = s.open(ctx, rows[0]); err != nil {
+		if child, err = s.openExecution(ctx, rows[0]); err != nil {
 			return flow.MapOfMap{}, err
 		}
-		return s.other(ctx, e, in.Start.Ref, child, in.Start.Wait)
+		return s.progressOfOther(ctx, e, in.Start.Ref, child, in.Start.Wait)
 	}
 	b := &db.Batch{}
 	if err := s.steps.Queue(ctx, b, e, in.MapWrites); err != nil {
@@ -133,7 +133,7 @@ func (s *triggers) startOther(ctx context.Context, e Execution, in flow.MapStart
 		return Execution{}, err
 	}
 	parent.also = func(b *db.Batch, id uuid.UUID) { queue(b, Called{Ref: start.Ref, Run: executionIDOf(id)}) }
-	child, fresh, err := s.claim(ctx, e.Starter(), uuid.Must(uuid.NewV7()), version, Request{
+	child, fresh, err := s.claimExecution(ctx, e.Starter(), uuid.Must(uuid.NewV7()), version, Request{
 		MapID: id, Payload: payload, SessionID: e.SessionID, Customer: e.Customer, DryRun: start.DryRun || e.DryRun, Parent: parent,
 		Metadata: mustJSON(e.About(pathOf(start.Ref))),
 	}, refused)
@@ -158,7 +158,7 @@ func (s *workflows) startBeside(ctx context.Context, child Execution) {
 	started := make(chan struct{})
 	go func() {
 		defer close(started)
-		if err := s.start(ctx, child); err != nil {
+		if err := s.startWorkflow(ctx, child); err != nil {
 			// Sweep starts it.
 			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", child.ExecutionID, "error", err)
 		}
@@ -173,42 +173,42 @@ func (s *workflows) startBeside(ctx context.Context, child Execution) {
 
 // LookAtOther returns how far the execution is that a step has started.
 func (s *triggers) LookAtOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
-	e, err := s.head(ctx, in.MapRef)
+	e, err := s.readHead(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
-	child, err := s.read(ctx, in.TenantID, in.Child)
+	child, err := s.readExecution(ctx, in.TenantID, in.Child)
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
-	return s.other(ctx, e, in.Ref, child, true)
+	return s.progressOfOther(ctx, e, in.Ref, child, true)
 }
 
 // StopOther cancels the execution that a step has started. It undoes what it has done, and then ends.
 func (s *triggers) StopOther(ctx context.Context, in flow.MapOfMapRef) (flow.MapOfMap, error) {
-	e, err := s.head(ctx, in.MapRef)
+	e, err := s.readHead(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
-	child, err := s.read(ctx, in.TenantID, in.Child)
+	child, err := s.readExecution(ctx, in.TenantID, in.Child)
 	if err != nil {
 		return flow.MapOfMap{}, err
 	}
 	if !child.Ended() {
 		by := actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}
-		if child, err = s.want(ctx, by, child, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true}); fault.HasCode(err, fault.CodeConflict) {
-			child, err = s.read(ctx, in.TenantID, in.Child)
+		if child, err = s.setWanted(ctx, by, child, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true}); fault.HasCode(err, fault.CodeConflict) {
+			child, err = s.readExecution(ctx, in.TenantID, in.Child)
 		}
 		if err != nil {
 			return flow.MapOfMap{}, err
 		}
 	}
-	return s.other(ctx, e, in.Ref, child, true)
+	return s.progressOfOther(ctx, e, in.Ref, child, true)
 }
 
-// other returns how far the other execution is, as the step machine of the one that started it takes
+// progressOfOther returns how far the other execution is, as the step machine of the one that started it takes
 // it.
-func (s *triggers) other(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution, wait bool) (flow.MapOfMap, error) {
+func (s *triggers) progressOfOther(ctx context.Context, e Execution, ref stepmachine.Ref, child Execution, wait bool) (flow.MapOfMap, error) {
 	out := flow.MapOfMap{Private: flow.IsPrivate(), Child: child.ID, End: stepmachine.CallEnd{Ref: ref, Wrote: child.Wrote}}
 	end := &out.End
 	out.Tainted, out.Sources, out.Reads = child.Tainted, child.TaintSources, child.Others()
@@ -269,7 +269,7 @@ func (s *triggers) outputOf(ctx context.Context, e Execution, ref stepmachine.Re
 	}
 	v := stepmachine.Of(output)
 	if len(output) > stepmachine.MaxInline {
-		l, err := s.loader(ctx, e, nil)
+		l, err := s.newLoader(ctx, e, nil)
 		if err != nil {
 			return v, err
 		}

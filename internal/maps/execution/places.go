@@ -110,9 +110,9 @@ func (s *places) refusedPlace(err error) error {
 	}
 }
 
-// placed goes on after a place was taken. It asks those to end that a new execution replaces, and
+// settlePlace goes on after a place was taken. It asks those to end that a new execution replaces, and
 // reports whether the new one waits.
-func (s *triggers) placed(ctx context.Context, tenant uuid.UUID, got *db.Answer[dbsqlc.TakeMapPlaceRow]) (waits bool) {
+func (s *triggers) settlePlace(ctx context.Context, tenant uuid.UUID, got *db.Answer[dbsqlc.TakeMapPlaceRow]) (waits bool) {
 	if got == nil {
 		return false
 	}
@@ -126,7 +126,7 @@ func (s *triggers) placed(ctx context.Context, tenant uuid.UUID, got *db.Answer[
 // What is lost here, the sweeper does.
 func (s *triggers) endReplaced(ctx context.Context, tenant, id uuid.UUID) {
 	ctx = context.WithoutCancel(ctx)
-	e, err := s.read(ctx, tenant, id)
+	e, err := s.readExecution(ctx, tenant, id)
 	if err == nil {
 		if ended, endErr := s.endQueued(ctx, e); ended || endErr != nil {
 			err = endErr
@@ -167,9 +167,9 @@ func (s *places) queueFree(b *db.Batch, e Execution, d *mapdef.Definition) *db.A
 // startPromoted starts the executions that have got a place. What is lost here, the sweeper does.
 func (s *places) startPromoted(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) {
 	for _, id := range ids {
-		e, err := s.read(ctx, tenant, id)
+		e, err := s.readExecution(ctx, tenant, id)
 		if err == nil {
-			err = s.workflows.begin(ctx, e)
+			err = s.workflows.startInTurn(ctx, e)
 		}
 		if err != nil {
 			s.d.Log.WarnContext(ctx, "execution not started", "id", id, "error", err)

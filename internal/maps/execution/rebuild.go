@@ -24,21 +24,21 @@ import (
 // was. Where the two make different arguments, the difference comes from invented values, and the
 // change gets the real ones. Everything else stays as people have approved it.
 
-// rebuilt returns the arguments of a change with what is real in the places of what was invented.
+// realArguments returns the arguments of a change with what is real in the places of what was invented.
 // drift says why they cannot be.
-func (s *changes) rebuilt(ctx context.Context, c *Applying, approved json.RawMessage) (args json.RawMessage, drift string, err error) {
-	b, known := s.rebuilds.take(c.DryRun.ID)
+func (s *changes) realArguments(ctx context.Context, c *Applying, approved json.RawMessage) (args json.RawMessage, drift string, err error) {
+	b, known := s.reruns.take(c.DryRun.ID)
 	if known {
 		err = b.goOn(ctx)
 	} else {
-		b, err = s.rebuilding(ctx, c.DryRun)
+		b, err = s.startRerun(ctx, c.DryRun)
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	made, asked, err := b.arguments(c)
 	if known && !asked && err == nil {
-		if b, err = s.rebuilding(ctx, c.DryRun); err == nil { // from its begin on it may come there
+		if b, err = s.startRerun(ctx, c.DryRun); err == nil { // from its begin on it may come there
 			made, asked, err = b.arguments(c)
 		}
 	}
@@ -48,13 +48,13 @@ func (s *changes) rebuilt(ctx context.Context, c *Applying, approved json.RawMes
 	case !asked:
 		return nil, "With what the changes before it have brought, the Map would not come to this change.", nil
 	}
-	s.rebuilds.keep(c.DryRun.ID, b)
-	args, err = mend(approved, made[0], made[1])
+	s.reruns.keep(c.DryRun.ID, b)
+	args, err = mendValue(approved, made[0], made[1])
 	return args, "", err
 }
 
-// rebuilding is a dry run that runs once more, twice: as it was, and with what is real.
-type rebuilding struct {
+// rerun is a dry run that runs once more, twice: as it was, and with what is real.
+type rerun struct {
 	s *rows
 	// pasts are what rows say of the executions in its list.
 	pasts map[uuid.UUID]*past
@@ -72,13 +72,13 @@ type past struct {
 	recorded map[string]bool
 }
 
-// rebuilding runs a dry run once more, as far as it comes without an answer to the changes that have
+// startRerun runs a dry run once more, as far as it comes without an answer to the changes that have
 // no end yet.
-func (s *changes) rebuilding(ctx context.Context, dryRun Execution) (*rebuilding, error) {
-	b := &rebuilding{s: s.rows, pasts: map[uuid.UUID]*past{}}
+func (s *changes) startRerun(ctx context.Context, dryRun Execution) (*rerun, error) {
+	b := &rerun{s: s.rows, pasts: map[uuid.UUID]*past{}}
 	for i, really := range []bool{false, true} {
 		var err error
-		if b.runs[i], err = b.replayed(ctx, dryRun, nil, really); err != nil {
+		if b.runs[i], err = b.runOnce(ctx, dryRun, nil, really); err != nil {
 			return nil, err
 		}
 	}
@@ -86,9 +86,9 @@ func (s *changes) rebuilding(ctx context.Context, dryRun Execution) (*rebuilding
 }
 
 // goOn goes on with the changes that have come to an end since.
-func (b *rebuilding) goOn(ctx context.Context) error {
+func (b *rerun) goOn(ctx context.Context) error {
 	for _, p := range b.pasts {
-		if err := p.look(ctx, b.s); err != nil {
+		if err := p.readChanges(ctx, b.s); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (b *rebuilding) goOn(ctx context.Context) error {
 
 // arguments returns what a change sends, as it was and with what is real. asked is false where one of
 // the two does not come to the change.
-func (b *rebuilding) arguments(c *Applying) (made [2]json.RawMessage, asked bool, err error) {
+func (b *rerun) arguments(c *Applying) (made [2]json.RawMessage, asked bool, err error) {
 	for i, r := range b.runs {
 		if made[i], asked, err = r.find(c.Execution.ID, c.Step); err != nil || !asked {
 			return made, asked, err
@@ -112,8 +112,8 @@ func (b *rebuilding) arguments(c *Applying) (made [2]json.RawMessage, asked bool
 	return made, true, nil
 }
 
-// past returns what rows say of an execution, read once.
-func (b *rebuilding) past(ctx context.Context, e Execution) (*past, error) {
+// pastOf returns what rows say of an execution, read once.
+func (b *rerun) pastOf(ctx context.Context, e Execution) (*past, error) {
 	if p, known := b.pasts[e.ID]; known {
 		return p, nil
 	}
@@ -127,11 +127,11 @@ func (b *rebuilding) past(ctx context.Context, e Execution) (*past, error) {
 		b.bytes += len(row.Path) + len(db.Text(row.Output)) + len(db.Text(row.Error))
 	}
 	b.pasts[e.ID] = p
-	return p, p.look(ctx, b.s)
+	return p, p.readChanges(ctx, b.s)
 }
 
-// look reads which changes have an end.
-func (p *past) look(ctx context.Context, s *rows) error {
+// readChanges reads which changes have an end.
+func (p *past) readChanges(ctx context.Context, s *rows) error {
 	changes, err := s.q.ChangesOfExecution(ctx, s.d.DB.Tenant(p.e.TenantID), dbsqlc.ChangesOfExecutionParams{
 		TenantID: p.e.TenantID, DryRun: p.e.listOf(), Execution: p.e.ID,
 	})
@@ -152,8 +152,8 @@ func (p *past) look(ctx context.Context, s *rows) error {
 	return nil
 }
 
-// mend returns the approved value with the differences between what was invented and what is real.
-func mend(approved, invented, really json.RawMessage) (json.RawMessage, error) {
+// mendValue returns the approved value with the differences between what was invented and what is real.
+func mendValue(approved, invented, really json.RawMessage) (json.RawMessage, error) {
 	same, err := sameJSON(invented, really)
 	if err != nil || same {
 		return approved, err
@@ -182,7 +182,7 @@ func mend(approved, invented, really json.RawMessage) (json.RawMessage, error) {
 		if !has {
 			base = old
 		}
-		if kept[name], err = mend(base, old, value); err != nil {
+		if kept[name], err = mendValue(base, old, value); err != nil {
 			return nil, err
 		}
 	}
@@ -209,7 +209,7 @@ func mendItems(approved, invented, really json.RawMessage) (json.RawMessage, err
 	}
 	out := []byte{'['}
 	for i := range now {
-		item, err := mend(kept[i], was[i], now[i])
+		item, err := mendValue(kept[i], was[i], now[i])
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +225,7 @@ func isObject(v json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(v
 
 // replay is the step machine of one execution of a dry run while it runs once more.
 type replay struct {
-	of      *rebuilding
+	of      *rerun
 	ctx     context.Context //nolint:containedctx // of the call that goes on with it
 	e       Execution
 	l       *loader
@@ -262,8 +262,8 @@ type timedEvent struct {
 // mostReplayed is how many events one execution may take when it runs once more.
 const mostReplayed = 1_000_000
 
-// replayed runs an execution once more. payload is nil for that which it was triggered with.
-func (b *rebuilding) replayed(ctx context.Context, e Execution, payload json.RawMessage, really bool) (*replay, error) {
+// runOnce runs an execution once more. payload is nil for that which it was triggered with.
+func (b *rerun) runOnce(ctx context.Context, e Execution, payload json.RawMessage, really bool) (*replay, error) {
 	v, err := b.s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil {
 		return nil, err
@@ -271,10 +271,10 @@ func (b *rebuilding) replayed(ctx context.Context, e Execution, payload json.Raw
 	r := &replay{
 		of: b, ctx: ctx, e: e, program: v.Program, really: really, now: e.CreatedAt(), fixed: map[string]json.RawMessage{}, asked: map[string]stepmachine.StartVerb{},
 	}
-	if r.l, err = b.s.loader(ctx, e, nil); err != nil {
+	if r.l, err = b.s.newLoader(ctx, e, nil); err != nil {
 		return nil, err
 	}
-	if r.past, err = b.past(ctx, e); err != nil {
+	if r.past, err = b.pastOf(ctx, e); err != nil {
 		return nil, err
 	}
 	if payload == nil {
@@ -465,7 +465,7 @@ func (r *replay) other(c stepmachine.StartMap) error {
 	if err != nil {
 		return fmt.Errorf("execution: rebuild: %w", err)
 	}
-	again, err := r.of.replayed(r.ctx, child, payload, r.really)
+	again, err := r.of.runOnce(r.ctx, child, payload, r.really)
 	if err != nil {
 		return err
 	}
@@ -516,7 +516,7 @@ func (r *replay) childOf(c stepmachine.StartMap) (child Execution, runs bool, er
 		return child, false, fmt.Errorf("execution: rebuild: %w", err)
 	}
 	for _, row := range rows {
-		if child = head(row); child.changesOf != nil && child.listOf() == r.e.listOf() {
+		if child = headOfRow(row); child.changesOf != nil && child.listOf() == r.e.listOf() {
 			return child, true, nil
 		}
 	}

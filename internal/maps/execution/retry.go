@@ -54,13 +54,13 @@ func (s *triggers) Retry(ctx context.Context, who actor.Actor, e Execution, r Re
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: %w", err)
 	}
-	again, err := s.again(ctx, key, e, &r)
+	again, err := s.planRetry(ctx, key, e, &r)
 	if err != nil {
 		return Execution{}, err
 	}
 	next := flow.MapRef{TenantID: e.TenantID, ID: e.ID, Attempt: e.Attempt + 1}
 	take, rest := &db.Batch{}, &db.Batch{}
-	asked, err := s.placeAgain(ctx, key, e)
+	asked, err := s.placeForRetry(ctx, key, e)
 	if err != nil {
 		return Execution{}, err
 	}
@@ -99,18 +99,18 @@ func (s *triggers) Retry(ctx context.Context, who actor.Actor, e Execution, r Re
 		return Execution{}, s.places.refusedPlace(err)
 	}
 	failpoint.Hit("after_map_retry", e.ID)
-	now := head(rows.Value[0])
-	if s.placed(ctx, e.TenantID, got) {
+	now := headOfRow(rows.Value[0])
+	if s.settlePlace(ctx, e.TenantID, got) {
 		now.Status, now.WaitingFor = stepmachine.StatusWaiting, json.RawMessage(waitsForPlace)
 	}
-	if err := s.workflows.beginNow(ctx, now); err != nil {
+	if err := s.workflows.startIfFree(ctx, now); err != nil {
 		s.d.Log.WarnContext(ctx, "retry not started", "execution_id", now.ExecutionID, "error", err) // the sweeper starts it
 	}
 	return now, nil
 }
 
-// placeAgain returns the place that the next attempt needs.
-func (s *triggers) placeAgain(ctx context.Context, key *datakey.Key, e Execution) (*place, error) {
+// placeForRetry returns the place that the next attempt needs.
+func (s *triggers) placeForRetry(ctx context.Context, key *datakey.Key, e Execution) (*place, error) {
 	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 	if err != nil || v.Program.Definition().Concurrency == nil {
 		return nil, err
@@ -126,9 +126,9 @@ func (s *triggers) placeAgain(ctx context.Context, key *datakey.Key, e Execution
 	return s.places.placeOf(ctx, key, v, payload, e, true)
 }
 
-// again returns the event that takes the execution up again. It completes the edits with what their
+// planRetry returns the event that takes the execution up again. It completes the edits with what their
 // editor could not see and has left out.
-func (s *triggers) again(ctx context.Context, key *datakey.Key, e Execution, r *Retry) (stepmachine.Again, error) {
+func (s *triggers) planRetry(ctx context.Context, key *datakey.Key, e Execution, r *Retry) (stepmachine.Again, error) {
 	again := stepmachine.Again{FromStep: r.FromStep}
 	switch {
 	case e.ErasedAt != nil:
@@ -157,7 +157,7 @@ func (s *triggers) again(ctx context.Context, key *datakey.Key, e Execution, r *
 	if err := left.CanGoOn(again); err != nil {
 		return again, err
 	}
-	edits := editing{s: s.rows, e: head(row), p: v.Program, left: left, again: again, sent: r.Edits}
+	edits := editing{s: s.rows, e: headOfRow(row), p: v.Program, left: left, again: again, sent: r.Edits}
 	if r.Edits, err = edits.restored(ctx, key); err != nil {
 		return again, err
 	}
@@ -170,7 +170,7 @@ func (s *triggers) again(ctx context.Context, key *datakey.Key, e Execution, r *
 // stateOf returns the execution as the last attempt has left it; nil where an attempt has begun since, or
 // none has left one.
 func stateOf(key *datakey.Key, row dbsqlc.MapExecution, p *stepmachine.Program) (*stepmachine.Execution, error) {
-	raw, err := openOptional(key, head(row).place(datakey.MapState), row.State)
+	raw, err := openOptional(key, headOfRow(row).place(datakey.MapState), row.State)
 	if err != nil || raw == nil {
 		return nil, err
 	}
@@ -181,9 +181,9 @@ func stateOf(key *datakey.Key, row dbsqlc.MapExecution, p *stepmachine.Program) 
 	return x, nil
 }
 
-// goOn adds what a retry goes on with to what its workflow begins with.
-func goOn(key *datakey.Key, row dbsqlc.MapExecution, begun *flow.MapBegun) error {
-	at := head(row)
+// addRetry adds what a retry goes on with to what its workflow begins with.
+func addRetry(key *datakey.Key, row dbsqlc.MapExecution, begun *flow.MapBegun) error {
+	at := headOfRow(row)
 	again, err := openOptional(key, at.place(datakey.MapAgain), row.Again)
 	if err != nil || again == nil {
 		return err

@@ -37,8 +37,8 @@ type ResultIn struct {
 	Deep int
 }
 
-// showing gathers the texts of one answer about an execution, so that they are masked together.
-type showing struct {
+// callMask gathers the texts of one answer about an execution, so that they are masked together.
+type callMask struct {
 	s       *rows
 	e       Execution
 	origins *origins
@@ -47,50 +47,50 @@ type showing struct {
 	takers []func(ShownCall)
 }
 
-func (s *views) showing(e Execution) *showing {
-	return &showing{s: s.rows, e: e, origins: originsOf(s.rows, e)}
+func (s *views) newCallMask(e Execution) *callMask {
+	return &callMask{s: s.rows, e: e, origins: originsOf(s.rows, e)}
 }
 
-func (w *showing) add(call ShownCall, take func(ShownCall)) {
+func (w *callMask) addCall(call ShownCall, take func(ShownCall)) {
 	w.calls, w.takers = append(w.calls, call), append(w.takers, take)
 }
 
-// value has the secrets hidden in a value that the tenant has stored.
-func (w *showing) value(at *json.RawMessage) {
+// addValue has the secrets hidden in a value that the tenant has stored.
+func (w *callMask) addValue(at *json.RawMessage) {
 	if *at != nil {
-		w.add(ShownCall{Values: []json.RawMessage{*at}}, func(c ShownCall) { *at = c.Values[0] })
+		w.addCall(ShownCall{Values: []json.RawMessage{*at}}, func(c ShownCall) { *at = c.Values[0] })
 	}
 }
 
-// words has a value masked like an error that has the same texts.
-func (w *showing) words(at *json.RawMessage) {
+// addWords has a value masked like an error that has the same texts.
+func (w *callMask) addWords(at *json.RawMessage) {
 	if *at != nil {
-		w.add(ShownCall{Values: []json.RawMessage{*at}}, func(c ShownCall) { *at = shownWords(c.Values[0]) })
+		w.addCall(ShownCall{Values: []json.RawMessage{*at}}, func(c ShownCall) { *at = shownWords(c.Values[0]) })
 	}
 }
 
 // shownWords returns a value without what looks like a secret within its texts.
 func shownWords(value json.RawMessage) json.RawMessage { return redact.Replace(value, redact.Text) }
 
-// output has an output masked that has the results in it, unchanged.
-func (w *showing) output(at *json.RawMessage, results []ResultIn) {
+// addOutput has an output masked that has the results in it, unchanged.
+func (w *callMask) addOutput(at *json.RawMessage, results []ResultIn) {
 	// As a value, it is asked for secrets that the tenant has stored. These are hidden in all texts of
 	// the same question.
-	w.value(at)
+	w.addValue(at)
 	if *at != nil && len(results) > 0 {
-		w.add(ShownCall{Result: *at, Results: results, DryRun: w.e.DryRun}, func(c ShownCall) { *at = c.Result })
+		w.addCall(ShownCall{Result: *at, Results: results, DryRun: w.e.DryRun}, func(c ShownCall) { *at = c.Result })
 	}
 }
 
-// failure has the words of an error masked: those of raise, of validate and of others may have any value
+// addFailure has the words of an error masked: those of raise, of validate and of others may have any value
 // in them.
-func (w *showing) failure(at **stepmachine.Error) {
+func (w *callMask) addFailure(at **stepmachine.Error) {
 	if *at == nil {
 		return
 	}
 	shown := **at
 	*at = &shown
-	w.add(ShownCall{Values: []json.RawMessage{mustJSON([]string{shown.Title, shown.Detail})}}, func(c ShownCall) {
+	w.addCall(ShownCall{Values: []json.RawMessage{mustJSON([]string{shown.Title, shown.Detail})}}, func(c ShownCall) {
 		var words [2]string
 		if json.Unmarshal(c.Values[0], &words) != nil {
 			words = [2]string{redact.Masked, redact.Masked} // never: texts stay texts
@@ -99,9 +99,9 @@ func (w *showing) failure(at **stepmachine.Error) {
 	})
 }
 
-// mask masks all texts. unknown is why all values are masked: what masks them could not be read. It is nil
+// maskAll masks all texts. unknown is why all values are masked: what masks them could not be read. It is nil
 // otherwise.
-func (w *showing) mask(ctx context.Context) (unknown error) {
+func (w *callMask) maskAll(ctx context.Context) (unknown error) {
 	if !w.s.d.Arguments.MaskCalls(ctx, w.e.TenantID, w.calls) {
 		unknown = errNotMasked
 	}
@@ -126,34 +126,34 @@ func (s *views) maskCalls(ctx context.Context, e Execution, steps []Step) error 
 	if err != nil {
 		return err
 	}
-	w := s.showing(e)
+	w := s.newCallMask(e)
 	for i := range steps {
-		w.step(ctx, &steps[i], v.Program.Step(steps[i].Instance))
+		w.addStep(ctx, &steps[i], v.Program.Step(steps[i].Instance))
 	}
-	_ = w.mask(ctx) // why all is masked concerns only those that keep it
+	_ = w.maskAll(ctx) // why all is masked concerns only those that keep it
 	return nil
 }
 
-// step adds the texts of a step. do is what the definition has in its place, nil for nothing.
-func (w *showing) step(ctx context.Context, step *Step, do *mapdef.Step) {
-	w.failure(&step.Error)
+// addStep adds the texts of a step. do is what the definition has in its place, nil for nothing.
+func (w *callMask) addStep(ctx context.Context, step *Step, do *mapdef.Step) {
+	w.addFailure(&step.Error)
 	switch {
 	case step.Input == nil && step.Output == nil:
 	case step.Type == string(mapdef.TypeVerb):
 		call := ShownCall{Verb: verbOf(do), Args: step.Input, Result: step.Output, DryRun: w.e.DryRun}
-		w.add(call, func(c ShownCall) { step.Input, step.Output = c.Args, c.Result })
+		w.addCall(call, func(c ShownCall) { step.Input, step.Output = c.Args, c.Result })
 	case step.Type == string(mapdef.TypeRaise):
-		w.words(&step.Input)
+		w.addWords(&step.Input)
 	case !mayHaveResults(step.Type):
-		w.value(&step.Input)
-		w.value(&step.Output)
+		w.addValue(&step.Input)
+		w.addValue(&step.Output)
 	case do == nil:
-		w.value(&step.Input)
-		w.output(&step.Output, anyCall())
+		w.addValue(&step.Input)
+		w.addOutput(&step.Output, anyCall())
 	default:
-		w.value(&step.Input)
+		w.addValue(&step.Input)
 		if step.Output != nil {
-			w.output(&step.Output, w.origins.step(ctx, do))
+			w.addOutput(&step.Output, w.origins.step(ctx, do))
 		}
 	}
 }
@@ -162,17 +162,17 @@ func (w *showing) step(ctx context.Context, step *Step, do *mapdef.Step) {
 // them: without secrets that the tenant has stored. The output of a Map whose definition has none is what
 // its last step gave, and is masked like it.
 func (s *views) Shown(ctx context.Context, e Execution) (Execution, error) {
-	shown, _, err := s.shownEnd(ctx, e)
+	shown, _, err := s.maskedEnd(ctx, e)
 	return shown, err
 }
 
-// shownEnd is Shown. unknown is why all values are masked, as of mask.
-func (s *views) shownEnd(ctx context.Context, e Execution) (shown Execution, unknown, err error) {
+// maskedEnd is Shown. unknown is why all values are masked, as of mask.
+func (s *views) maskedEnd(ctx context.Context, e Execution) (shown Execution, unknown, err error) {
 	if e.Output == nil && e.Error == nil {
 		return e, nil, nil
 	}
-	w := s.showing(e)
-	w.failure(&e.Error)
+	w := s.newCallMask(e)
+	w.addFailure(&e.Error)
 	if e.Output != nil {
 		v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
 		if err != nil {
@@ -183,9 +183,9 @@ func (s *views) shownEnd(ctx context.Context, e Execution) (shown Execution, unk
 			results = w.origins.last(ctx, d.Steps)
 		}
 		e.Output = masked(e.Output)
-		w.output(&e.Output, results)
+		w.addOutput(&e.Output, results)
 	}
-	unknown = w.mask(ctx)
+	unknown = w.maskAll(ctx)
 	return e, unknown, nil
 }
 
@@ -230,7 +230,7 @@ func (s *views) maskEdits(ctx context.Context, e Execution, d *mapdef.Definition
 	b := &db.Batch{}
 	own, err := s.d.Arguments.QueueOwn(ctx, b, e.TenantID, mustJSON(out))
 	if err == nil {
-		err = s.send(ctx, e.TenantID, b)
+		err = s.sendBatch(ctx, e.TenantID, b)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("execution: secrets in edits: %w", err)

@@ -52,7 +52,7 @@ func (s *people) Signal(ctx context.Context, who actor.Actor, e Execution, signa
 	if err := s.waitsFor(ctx, e, signal.Name); err != nil {
 		return Execution{}, err
 	}
-	return s.signal(ctx, who, e, signal, func(*db.Batch) {})
+	return s.storeSignal(ctx, who, e, signal, func(*db.Batch) {})
 }
 
 // mostNamed is how many signals a refusal names.
@@ -82,8 +82,8 @@ func (s *people) waitsFor(ctx context.Context, e Execution, name string) error {
 	return fault.Invalid("/name", "unknown_signal", text+".")
 }
 
-// signal is Signal, with what also queues.
-func (s *people) signal(ctx context.Context, who actor.Actor, e Execution, signal Signal, also func(b *db.Batch)) (Execution, error) {
+// storeSignal is Signal, with what also queues.
+func (s *people) storeSignal(ctx context.Context, who actor.Actor, e Execution, signal Signal, also func(b *db.Batch)) (Execution, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: signal: %w", err)
@@ -115,8 +115,8 @@ func (s *people) signal(ctx context.Context, who actor.Actor, e Execution, signa
 	if err != nil {
 		return Execution{}, fmt.Errorf("execution: signal: %w", err)
 	}
-	s.workflows.nudge(ctx, e)
-	return s.read(ctx, e.TenantID, e.ID)
+	s.workflows.nudgeOne(ctx, e)
+	return s.readExecution(ctx, e.TenantID, e.ID)
 }
 
 // SentSignal is a signal that was sent to an execution, the Number-th of it.
@@ -167,8 +167,8 @@ func (s *people) notSignalled(ctx context.Context, tx pgx.Tx, e Execution) error
 	}
 }
 
-// nudge tells the workflow of an execution that there is news. Sweep repeats one that is lost.
-func (s *workflows) nudge(ctx context.Context, e Execution) {
+// nudgeOne tells the workflow of an execution that there is news. Sweep repeats one that is lost.
+func (s *workflows) nudgeOne(ctx context.Context, e Execution) {
 	if _, err := s.d.Engine.Nudge(ctx, e.WorkflowID); err != nil {
 		s.d.Log.WarnContext(ctx, "execution not told", "execution_id", e.ExecutionID, "error", err)
 	}
@@ -185,21 +185,21 @@ func (s *people) queueSignals(b *db.Batch, in flow.MapLook) *db.Answer[[]dbsqlc.
 	})
 }
 
-// signalled adds the signals to the news.
-func signalled(news *flow.MapNews, key *datakey.Key, tenant uuid.UUID, rows []dbsqlc.MapSignalsSinceRow) error {
+// addSignals adds the signals to the news.
+func addSignals(news *flow.MapNews, key *datakey.Key, tenant uuid.UUID, rows []dbsqlc.MapSignalsSinceRow) error {
 	for _, row := range rows {
 		data, err := key.Open(signalPlace(tenant, row.ID), row.Data)
 		if err != nil {
 			return fmt.Errorf("execution: signal %d: %w", row.Seq, err)
 		}
-		news.Signals = append(news.Signals, stepmachine.Signalled{Signal: row.Name, Data: carried(signalPrefix+strconv.Itoa(int(row.Seq)), data)})
+		news.Signals = append(news.Signals, stepmachine.Signalled{Signal: row.Name, Data: newsValue(signalPrefix+strconv.Itoa(int(row.Seq)), data)})
 		news.Looked = int64(row.Seq)
 	}
 	return nil
 }
 
-// carried returns a value as histories may have it: as it is, or its name where it is large.
-func carried(name string, data json.RawMessage) stepmachine.Value {
+// newsValue returns a value as histories may have it: as it is, or its name where it is large.
+func newsValue(name string, data json.RawMessage) stepmachine.Value {
 	if len(data) <= mostCarried {
 		return stepmachine.Of(data)
 	}

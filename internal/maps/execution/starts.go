@@ -86,27 +86,27 @@ func (s *starts) rest(id uuid.UUID) {
 	}
 }
 
-// begin starts the workflow of the execution's attempt when it is the turn of its tenant, unless it
+// startInTurn starts the workflow of the execution's attempt when it is the turn of its tenant, unless it
 // waits for a place of its concurrency key. Where too many wait for their turn, the sweeper starts it.
-func (s *workflows) begin(ctx context.Context, e Execution) error {
+func (s *workflows) startInTurn(ctx context.Context, e Execution) error {
 	if waitsInLine(e) || !s.starts.take(context.WithoutCancel(ctx), e) {
 		return nil
 	}
-	return s.begun(ctx, e)
+	return s.startCounted(ctx, e)
 }
 
-// beginNow is begin for those that nobody waits for: it leaves to the sweeper what has to wait.
-func (s *workflows) beginNow(ctx context.Context, e Execution) error {
+// startIfFree is begin for those that nobody waits for: it leaves to the sweeper what has to wait.
+func (s *workflows) startIfFree(ctx context.Context, e Execution) error {
 	if waitsInLine(e) || !s.starts.try(e) {
 		return nil
 	}
-	return s.begun(ctx, e)
+	return s.startCounted(ctx, e)
 }
 
-// begun starts the workflow. Where the worker is another process, the start lasts until the first
+// startCounted starts the workflow. Where the worker is another process, the start lasts until the first
 // steps have come to rest.
-func (s *workflows) begun(ctx context.Context, e Execution) error {
-	err := s.start(ctx, e)
+func (s *workflows) startCounted(ctx context.Context, e Execution) error {
+	err := s.startWorkflow(ctx, e)
 	if err != nil || !s.cfg.OneProcess {
 		s.starts.rest(e.ID)
 	}

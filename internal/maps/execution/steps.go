@@ -82,7 +82,7 @@ func (s *views) Since(ctx context.Context, e Execution, since *int64, after int3
 	if p.Steps, p.More, err = s.openSteps(ctx, e, rows.Value, limit); err != nil || p.More || !p.Execution.Ended() {
 		return p, err
 	}
-	p.Execution, err = s.read(ctx, e.TenantID, e.ID)
+	p.Execution, err = s.readExecution(ctx, e.TenantID, e.ID)
 	return p, err
 }
 
@@ -115,10 +115,10 @@ func openStep(key *datakey.Key, e Execution, row dbsqlc.ListMapStepsRow) (step S
 		RunID: db.Text(row.RunID), BeganAt: row.BeganAt, EndedAt: row.EndedAt,
 	}
 	at := func(f datakey.Field) datakey.Place { return stepPlace(e.TenantID, e.ID, row.Path, f) }
-	if step.Input, err = shown(key, at(datakey.MapStepInput), row.Input); err != nil {
+	if step.Input, err = openShown(key, at(datakey.MapStepInput), row.Input); err != nil {
 		return step, err
 	}
-	if step.Output, err = shown(key, at(datakey.MapStepOutput), row.Output); err != nil {
+	if step.Output, err = openShown(key, at(datakey.MapStepOutput), row.Output); err != nil {
 		return step, err
 	}
 	text, err := openOptional(key, at(datakey.MapStepError), row.Error)
@@ -132,8 +132,8 @@ func openStep(key *datakey.Key, e Execution, row dbsqlc.ListMapStepsRow) (step S
 	return step, nil
 }
 
-// shown opens a stored value of the step machine and masks it.
-func shown(key *datakey.Key, at datakey.Place, stored *string) (json.RawMessage, error) {
+// openShown opens a stored value of the step machine and masks it.
+func openShown(key *datakey.Key, at datakey.Place, stored *string) (json.RawMessage, error) {
 	text, err := openOptional(key, at, stored)
 	if err != nil || text == nil {
 		return nil, err

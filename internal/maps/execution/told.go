@@ -23,7 +23,7 @@ var errNotMasked = errors.New("execution: what masks an output cannot be read")
 // known later either, all values are masked.
 func (s *views) ToldOutput(ctx context.Context, e Execution) (json.RawMessage, error) {
 	e.Error = nil
-	shown, unknown, err := s.shownEnd(ctx, e)
+	shown, unknown, err := s.maskedEnd(ctx, e)
 	if err == nil && !errors.Is(unknown, errBelow) && !fault.HasCode(unknown, fault.CodeMapNotFound) {
 		err = unknown
 	}
@@ -40,7 +40,7 @@ func (s *views) Hide(ctx context.Context, tenant uuid.UUID, values ...*json.RawM
 	b := &db.Batch{}
 	hide, err := s.queueHide(ctx, b, tenant, values)
 	if err == nil {
-		err = s.send(ctx, tenant, b)
+		err = s.sendBatch(ctx, tenant, b)
 	}
 	if err != nil {
 		return fmt.Errorf("execution: stored secrets in values: %w", err)

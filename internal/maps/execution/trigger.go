@@ -70,8 +70,8 @@ type Outcome struct {
 	OtherPayload bool
 }
 
-// claim is a row to be claimed, by the names of its columns; claim_map reads it.
-type claim struct {
+// claimRecord is a row to be claimed, by the names of its columns; claim_map reads it.
+type claimRecord struct {
 	ID          uuid.UUID  `json:"id"`
 	ExecutionID string     `json:"execution_id"`
 	MapID       uuid.UUID  `json:"map_id"`
@@ -110,23 +110,23 @@ const governanceApproved = "approved"
 func (s *triggers) Trigger(ctx context.Context, who actor.Actor, req Request) (Outcome, error) {
 	version, refused := s.lastPublished(req, who.TenantID), error(nil)
 	if version.assumed {
-		refused = fits(version, req)
+		refused = checkPayload(version, req)
 	}
 	if !version.assumed || refused != nil { // it may fit one that was published since
 		var err error
 		if version, err = s.versionOf(ctx, who.TenantID, req); err != nil {
 			return Outcome{}, err
 		}
-		refused = fits(version, req)
+		refused = checkPayload(version, req)
 	}
 	until := s.d.Now().Add(s.waitOf(req))
 	id := uuid.Must(uuid.NewV7())
 	w := s.hub.Join(id, 1)
 	defer s.hub.Leave(id, w)
-	e, fresh, err := s.claim(ctx, who, id, version, req, refused)
+	e, fresh, err := s.claimExecution(ctx, who, id, version, req, refused)
 	if version.assumed && db.IsNotChanged(err) { // another version was published since, or the Map deleted
 		if version, err = s.versionOf(ctx, who.TenantID, req); err == nil {
-			e, fresh, err = s.claim(ctx, who, id, version, req, fits(version, req))
+			e, fresh, err = s.claimExecution(ctx, who, id, version, req, checkPayload(version, req))
 		}
 	}
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *triggers) Trigger(ctx context.Context, who actor.Actor, req Request) (O
 		w = s.hub.Join(e.ID, e.Attempt)
 		defer s.hub.Leave(e.ID, w)
 	}
-	out.Execution, err = s.await(ctx, e, w.C, until)
+	out.Execution, err = s.waitForEnd(ctx, e, w.C, until)
 	return out, err
 }
 
@@ -180,8 +180,8 @@ func (s *triggers) versionOf(ctx context.Context, tenant uuid.UUID, req Request)
 	return find(ctx, tenant, req.MapID, req.Version)
 }
 
-// fits refuses a payload that does not fit the trigger_schema of the version.
-func fits(v Version, req Request) error {
+// checkPayload refuses a payload that does not fit the trigger_schema of the version.
+func checkPayload(v Version, req Request) error {
 	wrong := v.Program.CheckPayload(req.Payload)
 	if wrong == nil {
 		return nil
@@ -199,7 +199,7 @@ const startPatience = time.Second
 // depend on the caller.
 func (s *triggers) startAndWait(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
 	started := make(chan error, 1)
-	go func() { started <- s.workflows.begin(ctx, e) }()
+	go func() { started <- s.workflows.startInTurn(ctx, e) }()
 	patience := time.NewTimer(startPatience)
 	defer patience.Stop()
 	select {
@@ -219,7 +219,7 @@ func (s *triggers) startAndWait(ctx context.Context, e Execution, ends <-chan Ex
 			}
 		}()
 	}
-	return s.await(ctx, e, ends, until)
+	return s.waitForEnd(ctx, e, ends, until)
 }
 
 // notStarted answers a trigger whose workflow could not be started. The sweeper starts it later.
@@ -259,9 +259,9 @@ func keysOf(req Request) []string {
 // executionIDOf returns the execution_id of the execution with the id.
 func executionIDOf(id uuid.UUID) string { return "exec_" + id.String() }
 
-// rowOf returns the row of the execution that a trigger asks for.
-func (s *triggers) rowOf(who actor.Actor, id uuid.UUID, v Version, req Request) claim {
-	row := claim{
+// claimRow returns the row of the execution that a trigger asks for.
+func (s *triggers) claimRow(who actor.Actor, id uuid.UUID, v Version, req Request) claimRecord {
+	row := claimRecord{
 		ID: id, ExecutionID: executionIDOf(id), MapID: req.MapID, Version: v.Number, MapType: string(v.MapType),
 		DryRun: req.DryRun || v.Program.Definition().DryRun, SessionID: db.Optional(req.SessionID), Customer: db.Optional(req.Customer), Origin: who.Kind,
 		KeyID: who.KeyID(), UserID: who.UserID(), RequestID: who.RequestID, SourceAddr: who.SourceAddr,
@@ -277,9 +277,9 @@ func (s *triggers) rowOf(who actor.Actor, id uuid.UUID, v Version, req Request) 
 	return row
 }
 
-// claim takes the names of the trigger, or finds the execution that has them. The names come before the
+// claimExecution takes the names of the trigger, or finds the execution that has them. The names come before the
 // payload: refused says why the version does not take that, and is only returned where the names are new.
-func (s *triggers) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (e Execution, fresh bool, err error) {
+func (s *triggers) claimExecution(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (e Execution, fresh bool, err error) {
 	if refused != nil && len(keysOf(req)) == 0 {
 		return Execution{}, false, refused
 	}
@@ -291,7 +291,7 @@ func (s *triggers) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v V
 	if err != nil {
 		return Execution{}, false, fault.New(fault.CodeInvalidJSON, "payload: "+err.Error())
 	}
-	row := s.rowOf(who, id, v, req)
+	row := s.claimRow(who, id, v, req)
 	params := dbsqlc.ClaimMapParams{
 		TenantID: who.TenantID, Keys: keysOf(req), Call: mustJSON(row), Fingerprint: key.Digest(canonical),
 		Payload:  key.Seal(datakey.Place{Tenant: who.TenantID, Row: id, Field: datakey.MapPayload}, req.Payload),
@@ -323,7 +323,7 @@ func (s *triggers) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v V
 	}
 	failpoint.Hit("after_map_claim", id)
 	if claimed.Outcome != claimFresh {
-		if e, err = s.read(ctx, who.TenantID, claimed.Execution); err != nil {
+		if e, err = s.readExecution(ctx, who.TenantID, claimed.Execution); err != nil {
 			return Execution{}, false, err
 		}
 		if req.Parent == nil { // otherwise a step is repeated, and no call
@@ -334,7 +334,7 @@ func (s *triggers) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v V
 		return e, false, refusal(claimed.Outcome, e, params.Fingerprint, req)
 	}
 	e = claimedAs
-	if s.placed(ctx, who.TenantID, got) {
+	if s.settlePlace(ctx, who.TenantID, got) {
 		e.Status, e.WaitingFor = stepmachine.StatusWaiting, json.RawMessage(waitsForPlace)
 	}
 	if p := req.Parent; p != nil {
@@ -350,7 +350,7 @@ func (s *triggers) claim(ctx context.Context, who actor.Actor, id uuid.UUID, v V
 //
 // Where nothing else is written with it, it is one round trip: its audit record is written only where
 // the row of the execution is there.
-func (s *triggers) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claim, v Version, parent *Parent, asked *place, refused error) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
+func (s *triggers) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claimRecord, v Version, parent *Parent, asked *place, refused error) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
 	first := &db.Batch{}
 	s.places.queueLock(first, asked)
 	if v.assumed {
@@ -360,7 +360,7 @@ func (s *triggers) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Clai
 	counted := func() {}
 	claimed := db.Queue(first, s.q.ClaimMap, p)
 	if parent == nil && asked == nil && refused == nil && s.room.Take(who.TenantID) {
-		audit.QueueWithMap(first, triggered(who, row), row.ID)
+		audit.QueueWithMap(first, triggerRecord(who, row), row.ID)
 		err := s.d.DB.Send(ctx, who.TenantID, first)
 		return claimed.Value, nil, err
 	}
@@ -384,7 +384,7 @@ func (s *triggers) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Clai
 		got = s.places.queueTake(b, asked, row.ID)
 		counted = s.room.Queue(b, who.TenantID)
 		s.d.Quotas.Queue(b, who.TenantID, quota.MapValues)
-		audit.Queue(b, triggered(by, row))
+		audit.Queue(b, triggerRecord(by, row))
 		return b, nil
 	})
 	if err == nil {
@@ -393,8 +393,8 @@ func (s *triggers) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Clai
 	return claimed.Value, got, err
 }
 
-// triggered is the audit record of a fresh execution.
-func triggered(by actor.Actor, row claim) audit.Record {
+// triggerRecord is the audit record of a fresh execution.
+func triggerRecord(by actor.Actor, row claimRecord) audit.Record {
 	rec := audit.Change(by, audit.MapTriggered, audit.SubjectMap, row.MapID.String()).With(map[string]any{"version": row.Version, "dry_run": row.DryRun})
 	rec.ExecutionID, rec.SessionID = row.ExecutionID, row.SessionID
 	return rec
@@ -432,8 +432,8 @@ func refusal(outcome string, e Execution, print []byte, req Request) error {
 // startLimit is the time limit of one attempt to reach the workflow engine.
 const startLimit = 10 * time.Second
 
-// start starts the workflow of the execution's attempt. It does not depend on the caller.
-func (s *workflows) start(ctx context.Context, e Execution) error {
+// startWorkflow starts the workflow of the execution's attempt. It does not depend on the caller.
+func (s *workflows) startWorkflow(ctx context.Context, e Execution) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
 	defer cancel()
 	listing := flow.Listing{
@@ -461,10 +461,10 @@ func (s *triggers) Await(ctx context.Context, e Execution, until time.Time) (Exe
 	}
 	w := s.hub.Join(e.ID, e.Attempt)
 	defer s.hub.Leave(e.ID, w)
-	return s.await(ctx, e, w.C, until)
+	return s.waitForEnd(ctx, e, w.C, until)
 }
 
-func (s *triggers) await(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
+func (s *triggers) waitForEnd(ctx context.Context, e Execution, ends <-chan Execution, until time.Time) (Execution, error) {
 	deadline := time.NewTimer(time.Until(until))
 	defer deadline.Stop()
 	poll := time.NewTimer(s.cfg.PollEvery)
@@ -482,7 +482,7 @@ func (s *triggers) await(ctx context.Context, e Execution, ends <-chan Execution
 		}
 		ended, err := s.hasEnded(ctx, e)
 		if err == nil && (ended || last) {
-			e, err = s.read(ctx, e.TenantID, e.ID)
+			e, err = s.readExecution(ctx, e.TenantID, e.ID)
 			if err == nil && (last || e.Ended()) {
 				return e, nil
 			}

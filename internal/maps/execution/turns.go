@@ -46,7 +46,7 @@ func (s *triggers) StartForTurn(ctx context.Context, who actor.Actor, in TurnSta
 		return Execution{}, fmt.Errorf("execution: look for that of a message: %w", err)
 	}
 	if len(rows) > 0 { // what is refused now may have been started before
-		return s.open(ctx, rows[0])
+		return s.openExecution(ctx, rows[0])
 	}
 	version, err := s.d.Definitions.Version(ctx, who.TenantID, in.MapID, in.Version)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *triggers) StartForTurn(ctx context.Context, who actor.Actor, in TurnSta
 	id := uuid.Must(uuid.NewV7())
 	parent := &Parent{Execution: Execution{ExecutionID: in.Message}, Step: in.Step, Awaited: true, turn: &in}
 	parent.also = func(b *db.Batch, id uuid.UUID) { in.Also(b, executionIDOf(id)) }
-	e, fresh, err := s.claim(ctx, who, id, version, Request{
+	e, fresh, err := s.claimExecution(ctx, who, id, version, Request{
 		MapID: in.MapID, Payload: in.Payload, SessionID: in.SessionID, Customer: in.Customer, Metadata: in.Metadata, Parent: parent,
 	}, nil)
 	if err != nil || !fresh || waitsInLine(e) {
@@ -69,7 +69,7 @@ func (s *triggers) StartForTurn(ctx context.Context, who actor.Actor, in TurnSta
 	}
 	// It may have to wait for the turn of its tenant, and the message does not.
 	go func(ctx context.Context) {
-		if err := s.workflows.begin(ctx, e); err != nil {
+		if err := s.workflows.startInTurn(ctx, e); err != nil {
 			// Sweep starts it.
 			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", e.ExecutionID, "error", err)
 		}
@@ -139,7 +139,7 @@ func (e Execution) Below() agentloop.Chain {
 
 // ReadForTurn returns an execution that a message has started. stop has it cancelled first.
 func (s *triggers) ReadForTurn(ctx context.Context, tenant, id uuid.UUID, stop bool) (Execution, error) {
-	e, err := s.read(ctx, tenant, id)
+	e, err := s.readExecution(ctx, tenant, id)
 	if err != nil || !stop || e.Ended() {
 		return e, err
 	}
@@ -147,9 +147,9 @@ func (s *triggers) ReadForTurn(ctx context.Context, tenant, id uuid.UUID, stop b
 	if n := len(e.Chain.Turns); n > 0 {
 		by.Kind, by.ID = actor.Agent, e.Chain.Turns[n-1].AgentID
 	}
-	after, err := s.want(ctx, by, e, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true})
+	after, err := s.setWanted(ctx, by, e, audit.MapCancelled, dbsqlc.WantOfMapParams{Cancel: true})
 	if fault.HasCode(err, fault.CodeConflict) {
-		return s.read(ctx, tenant, id)
+		return s.readExecution(ctx, tenant, id)
 	}
 	return after, err
 }
@@ -182,7 +182,7 @@ type TurnAnswer struct {
 
 // AnswerForTurn gives the answer to the execution. It refuses as Signal does.
 func (s *triggers) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAnswer) error {
-	e, err := s.read(ctx, by.TenantID, in.ID)
+	e, err := s.readExecution(ctx, by.TenantID, in.ID)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (s *triggers) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAns
 	if was, is := e.Chain.Driver(), in.Chain.Driver(); was != nil && is != nil {
 		is.Drives = was.Drives // the version that has started the Map does its steps
 	}
-	_, err = s.people.signal(ctx, by, e, Signal{Name: stepmachine.SignalInput, Data: in.Data}, func(b *db.Batch) {
+	_, err = s.people.storeSignal(ctx, by, e, Signal{Name: stepmachine.SignalInput, Data: in.Data}, func(b *db.Batch) {
 		db.QueueExec(b, s.q.MoveMapCaller, dbsqlc.MoveMapCallerParams{TenantID: e.TenantID, ID: e.ID, Workflow: in.Workflow, Chain: mustJSON(in.Chain), Tainted: in.Tainted, Sources: append([]string{}, in.TaintSources...), Metadata: in.Metadata})
 		in.Also(b, e.ExecutionID)
 	})

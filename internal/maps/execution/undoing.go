@@ -51,7 +51,7 @@ func (s *steps) undoingOf(ctx context.Context, e Execution, f stepmachine.Finish
 	if len(f.NotCompensated) == 0 {
 		return u, nil
 	}
-	l, err := s.loader(ctx, e, unwritten)
+	l, err := s.newLoader(ctx, e, unwritten)
 	if err != nil {
 		return u, err
 	}
@@ -63,7 +63,7 @@ func (s *steps) undoingOf(ctx context.Context, e Execution, f stepmachine.Finish
 		return u, err
 	}
 	for _, left := range f.NotCompensated {
-		kept, err := l.kept(left.Seq)
+		kept, err := l.openKept(left.Seq)
 		if err != nil {
 			return u, err
 		}

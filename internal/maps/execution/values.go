@@ -48,7 +48,7 @@ type loader struct {
 	pending map[string]stepmachine.Value
 }
 
-func (s *rows) loader(ctx context.Context, e Execution, unwritten []stepmachine.Command) (*loader, error) {
+func (s *rows) newLoader(ctx context.Context, e Execution, unwritten []stepmachine.Command) (*loader, error) {
 	key, err := s.d.Keys.Key(ctx, e.TenantID)
 	if err != nil {
 		return nil, fmt.Errorf("execution: %w", err)
@@ -70,7 +70,7 @@ func storedBy(command stepmachine.Command) (name string, v stepmachine.Value, st
 	case stepmachine.StoreIteration:
 		return fmt.Sprintf("%s/%05d", stepmachine.Iterations(c.Ref), c.Index), c.Output, true
 	case stepmachine.KeepCompensation:
-		return compensation(c.Seq), kept(c), true
+		return compensation(c.Seq), keptCall(c), true
 	case stepmachine.StartModel:
 		return modelStep(c.Ref), stepmachine.Of(mustJSON(c)), true
 	case stepmachine.RecordChange:
@@ -228,7 +228,7 @@ func valuePlace(tenant, execution uuid.UUID, name string) datakey.Place {
 // Resolve returns a value of the step machine in full. unwritten are the commands whose values are
 // not written yet; nil for none.
 func (s *rows) Resolve(ctx context.Context, e Execution, v stepmachine.Value, unwritten []stepmachine.Command) (json.RawMessage, error) {
-	l, err := s.loader(ctx, e, unwritten)
+	l, err := s.newLoader(ctx, e, unwritten)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func (s *rows) Resolve(ctx context.Context, e Execution, v stepmachine.Value, un
 // values, or may take much time or memory. A *expression.BusyError comes where it finds no child soon.
 func (s *steps) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachine.Evaluated, error) {
 	ask := in.Ask
-	e, err := s.head(ctx, in.MapRef)
+	e, err := s.readHead(ctx, in.MapRef)
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}
@@ -253,14 +253,14 @@ func (s *steps) Evaluate(ctx context.Context, in flow.MapEvaluation) (stepmachin
 	}
 	if same := ask.SameAs(); same != "" {
 		return s.filters.evaluate(ctx, fmt.Sprint(e.TenantID, e.MapID, e.Version, same), ask, func(ctx context.Context) (stepmachine.Evaluated, error) {
-			l, err := s.loader(ctx, e, in.Unwritten)
+			l, err := s.newLoader(ctx, e, in.Unwritten)
 			if err != nil {
 				return stepmachine.Evaluated{}, err
 			}
 			return v.Program.Evaluate(ctx, s.d.Sandbox.Briefly(e.TenantID.String()), ask, l.load)
 		})
 	}
-	l, err := s.loader(ctx, e, in.Unwritten)
+	l, err := s.newLoader(ctx, e, in.Unwritten)
 	if err != nil {
 		return stepmachine.Evaluated{}, err
 	}

@@ -53,9 +53,9 @@ func (s *steps) queueWaits(b *db.Batch, w flow.MapWrites) {
 	}
 }
 
-// emitWaiting queues the event of a wait. Its id is derived, so that a repeat of the write tells
+// queueWaitingEvent queues the event of a wait. Its id is derived, so that a repeat of the write tells
 // nobody again.
-func emitWaiting(b *db.Batch, e Execution, show *flow.MapShow) {
+func queueWaitingEvent(b *db.Batch, e Execution, show *flow.MapShow) {
 	w := show.WaitingFor
 	if w == nil || show.Tell.IsZero() {
 		return
@@ -75,7 +75,7 @@ func emitWaiting(b *db.Batch, e Execution, show *flow.MapShow) {
 // trips where it waits for events, otherwise in one. Events are read after the waits were
 // committed. So one that is complete before is found here, and one that is complete later by Tell.
 func (s *people) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error) {
-	e, err := s.head(ctx, in.MapRef)
+	e, err := s.readHead(ctx, in.MapRef)
 	if err != nil {
 		return flow.MapNews{}, err
 	}
@@ -97,16 +97,16 @@ func (s *people) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error
 		return flow.MapNews{}, fmt.Errorf("execution: look: %w", err)
 	}
 	defer failpoint.Hit("after_map_look", e.ID)
-	out := news(&row.Value, in.Attempt)
+	out := newsOf(&row.Value, in.Attempt)
 	if out.Over {
 		return out, nil
 	}
 	if len(in.Asks) > 0 {
-		if out.Decisions, err = s.decided(ctx, e, in); err != nil {
+		if out.Decisions, err = s.decisionsForLook(ctx, e, in); err != nil {
 			return flow.MapNews{}, err
 		}
 	}
-	if err := signalled(&out, key, e.TenantID, signals.Value); err != nil {
+	if err := addSignals(&out, key, e.TenantID, signals.Value); err != nil {
 		return flow.MapNews{}, err
 	}
 	out.More = max(in.After, out.Looked) < int64(row.Value.Signals)
@@ -114,11 +114,11 @@ func (s *people) Look(ctx context.Context, in flow.MapLook) (flow.MapNews, error
 	if len(open) == 0 {
 		return out, nil
 	}
-	return out, s.arrived(ctx, &out, in, open)
+	return out, s.addEvents(ctx, &out, in, open)
 }
 
-// arrived adds the events to the news that steps wait for.
-func (s *people) arrived(ctx context.Context, news *flow.MapNews, in flow.MapLook, rows []dbsqlc.ListMapWaitsRow) error {
+// addEvents adds the events to the news that steps wait for.
+func (s *people) addEvents(ctx context.Context, news *flow.MapNews, in flow.MapLook, rows []dbsqlc.ListMapWaitsRow) error {
 	waits := make([]event.Wait, len(rows))
 	for i, row := range rows {
 		after := in.Places[row.Path]
@@ -150,7 +150,7 @@ func (s *people) arrived(ctx context.Context, news *flow.MapNews, in flow.MapLoo
 			if body == nil || slices.Contains(in.Seen[path], id) {
 				continue
 			}
-			value := carried(eventPrefix+id, body)
+			value := newsValue(eventPrefix+id, body)
 			bytes += len(value.JSON)
 			news.Arrived = append(news.Arrived, stepmachine.EventArrived{Ref: stepmachine.Ref{Path: path, Iteration: iteration}, ID: id, Event: value})
 		}
@@ -189,7 +189,7 @@ func (s *steps) keptEvents(ctx context.Context, e Execution, w flow.MapWrites) (
 		if !is || c.Type != "wait" || c.Status != stepmachine.StepCompleted || c.Output == nil || c.Output.Stored == nil || !strings.HasPrefix(c.Output.Stored.ID, eventPrefix) {
 			continue
 		}
-		l, err := s.loader(ctx, e, w.Commands)
+		l, err := s.newLoader(ctx, e, w.Commands)
 		if err != nil {
 			return nil, err
 		}

@@ -80,7 +80,7 @@ func (s *steps) Prepare(ctx context.Context, e Execution, w flow.MapWrites) (que
 	if err != nil {
 		return nil, err
 	}
-	said, err := s.said(ctx, key, e, w)
+	said, err := s.prepareEvents(ctx, key, e, w)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *steps) queueWrites(b *db.Batch, key *datakey.Key, e Execution, w flow.M
 			if at, twice := rows[row.Path]; twice {
 				// One statement changes a row once.
 				was := steps[at]
-				row.Input, row.RunID, row.Seq, row.BeganAt = or(row.Input, was.Input), or(row.RunID, was.RunID), was.Seq, was.BeganAt
+				row.Input, row.RunID, row.Seq, row.BeganAt = firstText(row.Input, was.Input), firstText(row.RunID, was.RunID), was.Seq, was.BeganAt
 				steps[at] = row
 				continue
 			}
@@ -170,7 +170,7 @@ func (s *steps) WriteSteps(ctx context.Context, e Execution, w flow.MapWrites, c
 	return nil
 }
 
-func or(a, b *string) *string {
+func firstText(a, b *string) *string {
 	if a == nil {
 		return b
 	}
@@ -211,21 +211,21 @@ type Kept struct {
 
 func compensation(seq int) string { return "compensation:" + strconv.Itoa(seq) }
 
-func kept(c stepmachine.KeepCompensation) stepmachine.Value {
+func keptCall(c stepmachine.KeepCompensation) stepmachine.Value {
 	return stepmachine.Of(mustJSON(Kept{Ref: c.Ref, Verb: c.Verb, Args: c.Args, CredentialID: c.CredentialID, Error: c.Error}))
 }
 
 // Kept returns the call that was kept under the number. unwritten are the commands whose values are
 // not written yet.
 func (s *steps) Kept(ctx context.Context, e Execution, seq int, unwritten []stepmachine.Command) (k Kept, err error) {
-	l, err := s.loader(ctx, e, unwritten)
+	l, err := s.newLoader(ctx, e, unwritten)
 	if err != nil {
 		return k, err
 	}
-	return l.kept(seq)
+	return l.openKept(seq)
 }
 
-func (l *loader) kept(seq int) (k Kept, err error) {
+func (l *loader) openKept(seq int) (k Kept, err error) {
 	text, err := l.load(stepmachine.Stored{ID: compensation(seq)})
 	if err == nil {
 		err = json.Unmarshal(text, &k)
@@ -236,35 +236,35 @@ func (l *loader) kept(seq int) (k Kept, err error) {
 // An execution may emit 1,000 events of 64 KiB. They are looked through and written in pieces, each of them
 // of at most so many bytes besides the last event, and so many events.
 const (
-	saidTogether = 1 << 20
-	saidAtOnce   = 100
+	eventsTogether = 1 << 20
+	eventsAtOnce   = 100
 )
 
-// said returns what queues the last events of emit and escalate steps. Those before them it writes, in
+// prepareEvents returns what queues the last events of emit and escalate steps. Those before them it writes, in
 // transactions of their own: an event has a name, so a repeat writes it once, and begins where the try
 // before was ended. Events show no secret that the tenant has stored. Where these cannot be read, the error
 // is returned: an event is written once, so it waits for a repeat.
-func (s *steps) said(ctx context.Context, key *datakey.Key, e Execution, w flow.MapWrites) (queues []func(b *db.Batch), err error) {
-	commands, err := s.unsaid(ctx, e, w.Commands)
+func (s *steps) prepareEvents(ctx context.Context, key *datakey.Key, e Execution, w flow.MapWrites) (queues []func(b *db.Batch), err error) {
+	commands, err := s.unwrittenEvents(ctx, e, w.Commands)
 	if err != nil || len(commands) == 0 {
 		return nil, err
 	}
-	var p piece
+	var p eventPiece
 	for _, command := range commands {
-		if len(p.queues) >= saidAtOnce || p.bytes >= saidTogether {
-			if err := s.say(ctx, e, p); err != nil {
+		if len(p.queues) >= eventsAtOnce || p.bytes >= eventsTogether {
+			if err := s.writeEvents(ctx, e, p); err != nil {
 				return nil, err
 			}
-			p = piece{}
+			p = eventPiece{}
 		}
 		switch c := command.(type) {
 		case stepmachine.Emit:
 			if p.loader == nil {
-				if p.loader, err = s.loader(ctx, e, w.Commands); err != nil {
+				if p.loader, err = s.newLoader(ctx, e, w.Commands); err != nil {
 					return nil, err
 				}
 			}
-			data, err := s.emitted(ctx, e, p.loader, c, w.Commands)
+			data, err := s.eventData(ctx, e, p.loader, c, w.Commands)
 			if err != nil {
 				return nil, err
 			}
@@ -291,20 +291,20 @@ func (s *steps) said(ctx context.Context, key *datakey.Key, e Execution, w flow.
 	return p.queues, nil
 }
 
-// piece is what is looked through and written together.
-type piece struct {
+// eventPiece is what is looked through and written together.
+type eventPiece struct {
 	loader *loader
 	texts  []*json.RawMessage
 	bytes  int
 	queues []func(b *db.Batch)
 }
 
-func (p *piece) add(text *json.RawMessage, queue func(b *db.Batch)) {
+func (p *eventPiece) add(text *json.RawMessage, queue func(b *db.Batch)) {
 	p.texts, p.bytes, p.queues = append(p.texts, text), p.bytes+len(*text), append(p.queues, queue)
 }
 
-// say writes a piece of what is said.
-func (s *steps) say(ctx context.Context, e Execution, p piece) error {
+// writeEvents writes a piece of what is said.
+func (s *steps) writeEvents(ctx context.Context, e Execution, p eventPiece) error {
 	if err := s.views.Hide(ctx, e.TenantID, p.texts...); err != nil {
 		return err
 	}
@@ -318,9 +318,9 @@ func (s *steps) say(ctx context.Context, e Execution, p piece) error {
 	return nil
 }
 
-// unsaid returns the commands that say something, without the events that a try before has written. It
+// unwrittenEvents returns the commands that say something, without the events that a try before has written. It
 // looks for these only where there are several pieces.
-func (s *steps) unsaid(ctx context.Context, e Execution, commands []stepmachine.Command) (unsaid []stepmachine.Command, err error) {
+func (s *steps) unwrittenEvents(ctx context.Context, e Execution, commands []stepmachine.Command) (unsaid []stepmachine.Command, err error) {
 	var names []string
 	for _, command := range commands {
 		switch c := command.(type) {
@@ -330,7 +330,7 @@ func (s *steps) unsaid(ctx context.Context, e Execution, commands []stepmachine.
 			unsaid = append(unsaid, c)
 		}
 	}
-	if len(names) <= saidTogether/event.MostBytes {
+	if len(names) <= eventsTogether/event.MostBytes {
 		return unsaid, nil
 	}
 	said, err := s.q.EventsWritten(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.EventsWrittenParams{TenantID: e.TenantID, SourceIds: names})
@@ -347,26 +347,26 @@ func (s *steps) unsaid(ctx context.Context, e Execution, commands []stepmachine.
 	}), nil
 }
 
-// emitted returns the data of an event as it may be told, but for secrets that the tenant has stored. The
+// eventData returns the data of an event as it may be told, but for secrets that the tenant has stored. The
 // loader is that of its piece, so a value that many events have is read once.
-func (s *steps) emitted(ctx context.Context, e Execution, l *loader, c stepmachine.Emit, unwritten []stepmachine.Command) (json.RawMessage, error) {
+func (s *steps) eventData(ctx context.Context, e Execution, l *loader, c stepmachine.Emit, unwritten []stepmachine.Command) (json.RawMessage, error) {
 	data, err := c.Data.Resolve(l.load)
 	if errors.Is(err, stepmachine.ErrTooLarge) { // or those before it were large
 		data, err = s.Resolve(ctx, e, c.Data, unwritten)
 	}
 	if errors.Is(err, stepmachine.ErrTooLarge) || err == nil && len(data) > event.MostBytes {
-		return tooLong(), nil // as events leave out what is too long for them
+		return overlongData(), nil // as events leave out what is too long for them
 	}
 	return masked(data), err
 }
 
-// tooLong returns data that no event has room for.
-func tooLong() json.RawMessage {
+// overlongData returns data that no event has room for.
+func overlongData() json.RawMessage {
 	return mustJSON(map[string]string{"data": strings.Repeat(" ", event.MostBytes)})
 }
 
-// queueEscalated queues the event of a manager that wants people to look at a step.
-func queueEscalated(b *db.Batch, key *datakey.Key, e Execution, ref stepmachine.Ref, turn int, reason string) {
+// queueEscalatedEvent queues the event of a manager that wants people to look at a step.
+func queueEscalatedEvent(b *db.Batch, key *datakey.Key, e Execution, ref stepmachine.Ref, turn int, reason string) {
 	event.QueueOnce(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Escalated{
 		Kind: "step", Reason: redact.Text(reason), MapID: e.MapID.String(), Step: pathOf(ref), Waits: true,
 	}}, event.PublicID(uuid.NewSHA1(e.ID, fmt.Appendf(nil, "escalate %s/%d", subjectOf(e.Ref(), ref), turn))))
@@ -380,7 +380,7 @@ func about(e Execution) event.About {
 // Write writes what steps have done, and what the execution waits for now. It returns what others
 // want of the execution since.
 func (s *steps) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, error) {
-	e, err := s.head(ctx, w.MapRef)
+	e, err := s.readHead(ctx, w.MapRef)
 	if err != nil {
 		return flow.MapNews{}, err
 	}
@@ -397,7 +397,7 @@ func (s *steps) Write(ctx context.Context, w flow.MapWrites) (flow.MapNews, erro
 		s.workflows.Rests(e.ID)
 	}
 	failpoint.Hit("after_map_write", e.ID)
-	return news(row.Value, w.Attempt), nil
+	return newsOf(row.Value, w.Attempt), nil
 }
 
 // queueAll adds all that a write of the workflow's loop has.
@@ -416,7 +416,7 @@ func (s *steps) queueAll(ctx context.Context, b *db.Batch, e Execution, w flow.M
 			Status: string(w.Show.Status), WaitingFor: waitingFor(w.Show), Asked: w.Show.Status == stepmachine.StatusPending,
 			Governance: governanceOf(w.Show.Status), Now: s.d.Now(), Shown: int32(w.Seq), TenantID: e.TenantID, ID: e.ID, Attempt: w.Attempt,
 		})
-		emitWaiting(b, e, w.Show)
+		queueWaitingEvent(b, e, w.Show)
 	}
 	return nil
 }
@@ -436,7 +436,7 @@ func governanceOf(status stepmachine.Status) string {
 	return governanceApproved
 }
 
-func news(row *dbsqlc.MapNewsRow, attempt int32) flow.MapNews {
+func newsOf(row *dbsqlc.MapNewsRow, attempt int32) flow.MapNews {
 	if row == nil || row.Attempt != attempt || row.FinishedAt != nil {
 		return flow.MapNews{Private: flow.IsPrivate(), Over: true}
 	}
