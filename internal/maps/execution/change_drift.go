@@ -11,13 +11,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
-	"agentruntime/internal/base/datakey"
-	"agentruntime/internal/base/flow"
 	"agentruntime/internal/base/strictjson"
 	"agentruntime/internal/base/verb"
-	"agentruntime/internal/maps/stepmachine"
 )
 
 // A probe looks at what a change is about: before it, in the dry run, again when it is applied, and
@@ -41,36 +37,6 @@ func (l *loader) lookNamed(name string) (look verb.Look) {
 	}
 	_ = json.Unmarshal(l.read[statePrefix+name], &look.State) // "" for none
 	return look
-}
-
-// queueLook stores a look.
-func (s *rows) queueLook(b *db.Batch, key *datakey.Key, e Execution, name string, look verb.Look) {
-	s.queueValue(b, key, e, name, stepmachine.Of(look.Value))
-	s.queueValue(b, key, e, statePrefix+name, stepmachine.Of(mustJSON(look.State)))
-}
-
-// KeepBefore stores what the probe of a run saw before a change of a dry run, and returns what it
-// found as a value.
-func (s *steps) KeepBefore(ctx context.Context, e Execution, ref stepmachine.Ref, probed flow.RunRef, look verb.Look) (stepmachine.Value, error) {
-	key, err := s.d.Keys.Key(ctx, e.TenantID)
-	if err != nil {
-		return stepmachine.Value{}, fmt.Errorf("execution: %w", err)
-	}
-	name, v, b := beforePrefix+pathOf(ref), stepmachine.Of(look.Value), &db.Batch{}
-	s.queueBefore(b, key, e, pathOf(ref), probed, look)
-	if err := s.d.DB.Send(ctx, e.TenantID, b); err != nil {
-		return v, fmt.Errorf("execution: keep what was before: %w", err)
-	}
-	if len(v.JSON) > stepmachine.MaxInline {
-		v = Reference(name, v.JSON, nil)
-	}
-	return v, nil
-}
-
-// queueBefore stores what the probe of the run saw before the change at the place.
-func (s *steps) queueBefore(b *db.Batch, key *datakey.Key, e Execution, place string, probed flow.RunRef, look verb.Look) {
-	s.queueLook(b, key, e, beforePrefix+place, look)
-	s.queueValue(b, key, e, probePrefix+place, stepmachine.Of(mustJSON(probed)))
 }
 
 // nameAfterApply is the name of the value that says how the apply has left what a probe reads.

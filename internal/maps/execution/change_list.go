@@ -99,38 +99,6 @@ func (e Execution) listOf() uuid.UUID {
 	return e.ID
 }
 
-// inListOf puts an execution that a step has started into the list of its dry run.
-func (e *Execution) inListOf(p *Parent) {
-	if p.changesAt == nil {
-		return
-	}
-	of := p.Execution.listOf()
-	e.changesOf, e.changesAt, e.changesPath = &of, p.changesAt, p.changesPath()
-}
-
-func (p *Parent) changesPath() []string {
-	return append(slices.Clone(p.Execution.changesPath), p.place)
-}
-
-func (s *triggers) queueInListOf(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
-	if p.changesAt == nil {
-		return
-	}
-	of := p.Execution.listOf()
-	db.QueueExec(b, s.q.SetMapChangesOf, dbsqlc.SetMapChangesOfParams{
-		TenantID: tenant, ID: id, ChangesOf: &of, ChangesAt: p.changesAt, ChangesPath: p.changesPath(),
-	})
-}
-
-// queueChange adds a change to the list. at is its number among the records of its execution, which
-// also has the steps that start others.
-func (s *steps) queueChange(b *db.Batch, e Execution, c stepmachine.RecordChange, at int) {
-	db.QueueExec(b, s.q.RecordMapChange, dbsqlc.RecordMapChangeParams{
-		TenantID: e.TenantID, DryRun: e.listOf(), ID: c.ID, Execution: e.ID, Verb: c.Verb, DependsOn: append([]string{}, c.DependsOn...),
-		Place: append(slices.Clone(e.changesAt), int32(at)), Path: append(slices.Clone(e.changesPath), pathOf(c.Ref)),
-	})
-}
-
 // Changes returns a page of the changes of a dry run in their order, after the one with the number.
 // There are none for an execution that is no dry run. Of an execution that a step has started they
 // are those of the list of its dry run that it came to.
@@ -244,20 +212,4 @@ func (l *loader) argsOf(record json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("execution: change %s: %w", c.ID, err)
 	}
 	return args, nil
-}
-
-// Invent returns a made-up result of a write of a dry run: of what its step expects, otherwise of the
-// schema of the verb's answer. answer reads that one, and is only called where it is needed.
-func (s *steps) Invent(ctx context.Context, e Execution, ref stepmachine.Ref, answer func(context.Context) (json.RawMessage, error)) (stepmachine.Value, error) {
-	v, err := s.d.Definitions.Version(ctx, e.TenantID, e.MapID, e.Version)
-	if err != nil {
-		return stepmachine.Value{}, err
-	}
-	var schema json.RawMessage
-	if v.Program.WantsAnswer(ref) {
-		if schema, err = answer(ctx); err != nil {
-			return stepmachine.Value{}, err
-		}
-	}
-	return stepmachine.Of(v.Program.Invent(ref, schema)), nil
 }

@@ -24,7 +24,6 @@ import (
 	"agentruntime/internal/record/approval"
 	"agentruntime/internal/record/audit"
 	"agentruntime/internal/record/event"
-	"agentruntime/internal/record/quota"
 )
 
 // SetStatus says how far the changes of a dry run are as a whole. Rows store it as text.
@@ -40,50 +39,6 @@ const (
 	SetRejected           = SetStatus(governance.ApprovalRejected)
 	SetExpired            = SetStatus(governance.ApprovalExpired) // nobody decided in time
 )
-
-// changesToAsk returns of how many changes people are asked when the execution ends so: none for one that
-// is no completed dry run with a list of its own, or of which they were asked before.
-func (s *steps) changesToAsk(ctx context.Context, e Execution, in flow.MapFinish) (int64, error) {
-	if !e.DryRun || e.changesOf != nil || in.Finish.Status != stepmachine.StatusCompleted {
-		return 0, nil
-	}
-	row, err := s.q.CountMapChanges(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.CountMapChangesParams{TenantID: e.TenantID, DryRun: e.ID})
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("execution: count changes: %w", err)
-	case row.Asked:
-		return 0, nil
-	}
-	for _, command := range in.Commands {
-		if _, is := command.(stepmachine.RecordChange); is {
-			row.Changes++
-		}
-	}
-	return row.Changes, nil
-}
-
-// queueAskChanges asks people about the changes of a dry run.
-func (s *steps) queueAskChanges(b *db.Batch, key *datakey.Key, e Execution, changes int64) {
-	n := approval.New{
-		ID: approval.NewID(), Kind: governance.ApprovalOfChanges, Reason: fmt.Sprintf("A dry run of a Map would change something %d times.", changes),
-		Args: mustJSON(map[string]any{"map_id": e.MapID, "version": e.Version, "changes": changes}),
-		Subject: approval.Subject{
-			TenantID: e.TenantID, Type: approval.SubjectMapChanges, ID: e.ID.String(), Attempt: 1, ExecutionID: e.ExecutionID,
-		},
-		Requester: actor.CallerOf(e.KeyID, e.UserID), Requirements: []governance.Requirement{{Rule: governance.DefaultApproval()}},
-	}
-	timeout, _, _ := governance.MergedRule(n.Requirements)
-	n.ExpiresAt = s.d.Now().Add(timeout)
-	db.QueueExec(b, s.q.ProposeMapChanges, dbsqlc.ProposeMapChangesParams{
-		TenantID: e.TenantID, Execution: e.ID, WorkflowID: flow.ApplyWorkflowID(flow.ApplyRef{TenantID: e.TenantID, ID: e.ID}), Now: s.d.Now(),
-	})
-	approval.Ask(b, n)
-	rec := audit.Change(e.actor(), audit.MapAsked, audit.SubjectApproval, n.ID)
-	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(governance.ApprovalPending)
-	audit.Queue(b, rec.With(map[string]any{"approval_id": n.ID, "map_id": e.MapID, "changes": changes}))
-	queueRequestedEvent(b, key, e, n)
-	s.d.Quotas.Queue(b, e.TenantID, quota.DryRuns)
-}
 
 // Selection says which changes of a dry run are approved, and which are rejected. All stands for
 // those that the other list does not name.

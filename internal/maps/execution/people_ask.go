@@ -62,9 +62,6 @@ func decisionPlace(tenant uuid.UUID, subject string, f datakey.Field) datakey.Pl
 	return datakey.Place{Tenant: tenant, Row: uuid.NewSHA1(uuid.NameSpaceURL, []byte(subject)), Field: f}
 }
 
-// mostShown is the most bytes of a value that an approval shows.
-const mostShown = 1 << 20
-
 // Ask asks people on behalf of a step. It can be repeated: a step asks once. The result says where the
 // tenant has as many open approvals as it may have.
 func (s *people) Ask(ctx context.Context, in flow.MapAsk) (flow.MapAsked, error) {
@@ -196,58 +193,6 @@ func askingOf(e Execution, in flow.MapAsk) approval.New {
 	}
 }
 
-// sendBatch sends a batch that may have no statements.
-func (s *rows) sendBatch(ctx context.Context, tenant uuid.UUID, b *db.Batch) error {
-	if b.Len() == 0 {
-		return nil
-	}
-	return s.d.DB.Send(ctx, tenant, b)
-}
-
-// queueShown adds what is asked before a value can be shown to people. The function returns what an
-// approval shows of it, once the batch is sent.
-func (s *views) queueShown(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
-	shown := masked(value)
-	if len(shown) > mostShown {
-		size := mustJSON(map[string]int{"bytes": len(value)})
-		return func() json.RawMessage { return size }, nil
-	}
-	own, err := s.d.Arguments.QueueOwn(ctx, b, tenant, shown)
-	if err != nil {
-		return nil, fmt.Errorf("execution: what people are shown: %w", err)
-	}
-	return own, nil
-}
-
-// actor is the Map as the one that acts.
-func (e Execution) actor() actor.Actor {
-	return actor.Actor{Kind: actor.Map, TenantID: e.TenantID, ID: e.MapID}
-}
-
-// causesOf returns what an event of an approval came from.
-func causesOf(e Execution, approvalID string) []event.Cause {
-	causes := []event.Cause{{Type: event.CauseExecution, ID: e.ExecutionID}}
-	if approvalID != "" {
-		causes = append([]event.Cause{{Type: event.CauseApproval, ID: approvalID}}, causes...)
-	}
-	return causes
-}
-
-func queueRequestedEvent(b *db.Batch, key *datakey.Key, e Execution, n approval.New) {
-	event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, ""), Body: event.Requested{
-		ApprovalID: n.ID, Kind: string(n.Kind), Reason: n.Reason, ExpiresAt: n.ExpiresAt.UTC(), Args: n.Args,
-	}})
-	if n.Edited == nil {
-		event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, n.ID), Body: event.Escalated{
-			Kind: "approval", Reason: n.Reason, ApprovalID: n.ID, ExpiresAt: n.ExpiresAt.UTC(),
-		}})
-	}
-}
-
-func queueDecidedEvent(b *db.Batch, key *datakey.Key, e Execution, d event.Decided) {
-	event.Queue(b, event.Event{TenantID: e.TenantID, Key: key, About: about(e), Causes: causesOf(e, d.ApprovalID), Body: d})
-}
-
 // CloseAsk ends the question of a step, where it has no decision, and returns how it ended. The
 // row decides between people and the end of their time.
 func (s *people) CloseAsk(ctx context.Context, in flow.MapAskEnd) (flow.MapDecision, error) {
@@ -300,14 +245,6 @@ func (s *people) closeAsk(ctx context.Context, e Execution, subject string, end 
 		return fmt.Errorf("execution: close an approval: %w", err)
 	}
 	return nil
-}
-
-// recordOf returns the audit record of what happened to an approval of a step.
-func recordOf(who actor.Actor, e Execution, action audit.Action, id string, outcome governance.ApprovalStatus, details map[string]any) audit.Record {
-	rec := audit.Change(who, action, audit.SubjectApproval, id)
-	rec.ExecutionID, rec.SessionID, rec.Outcome = e.ExecutionID, db.Optional(e.SessionID), string(outcome)
-	details["approval_id"] = id
-	return rec.With(details)
 }
 
 // decisionsForLook returns the decisions about steps that wait for people. A question whose time is over, by
@@ -419,23 +356,4 @@ func (s *people) Unattended(ctx context.Context, w approval.Waiting, _ bool) err
 		return err
 	}
 	return s.closeAsk(ctx, e, w.SubjectID, approval.Closing{Status: governance.ApprovalCancelled, Reason: "The execution has ended."})
-}
-
-// waitingForApproval returns what the execution waits for, with the id of the approval.
-func (s *rows) waitingForApproval(ctx context.Context, e Execution) (json.RawMessage, error) {
-	var w struct {
-		*stepmachine.WaitsFor
-		ApprovalID string `json:"approval_id,omitempty"`
-	}
-	if err := json.Unmarshal(e.WaitingFor, &w); err != nil || w.WaitsFor == nil {
-		return e.WaitingFor, err
-	}
-	ids, err := s.q.PendingOfMap(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.PendingOfMapParams{
-		TenantID: e.TenantID, SubjectType: string(approval.SubjectMapStep), SubjectID: subjectOf(e.Ref(), w.Ref), Execution: e.ID, Path: pathOf(w.Ref), UndoneBy: w.UndoneBy,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("execution: approval of %s: %w", e.ID, err)
-	}
-	w.ApprovalID = strings.Join(ids, "")
-	return mustJSON(w), nil
 }

@@ -2,11 +2,9 @@ package execution
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,19 +12,10 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/base/failpoint"
-	"agentruntime/internal/base/fault"
 	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/record/event"
 )
-
-// Events reads the events that steps wait for.
-type Events interface {
-	// Awaited returns the next complete events of each wait, at most so many.
-	Awaited(ctx context.Context, tenant uuid.UUID, waits []event.Wait, most int) ([]event.Awaited, error)
-	// Get returns an event by its public id. It refuses with EVENT_NOT_FOUND.
-	Get(ctx context.Context, tenant uuid.UUID, id string) (event.Stored, error)
-}
 
 const (
 	// lookEvents is how many events of each wait one look returns.
@@ -35,41 +24,6 @@ const (
 	// stores.
 	eventPrefix = "event:"
 )
-
-// queueWaits writes which events the execution waits for.
-func (s *steps) queueWaits(b *db.Batch, w flow.MapWrites) {
-	for _, command := range w.Waits {
-		switch c := command.(type) {
-		case stepmachine.AwaitEvent:
-			if !event.Type(c.Type).Awaitable() {
-				continue // only signals have such names
-			}
-			db.QueueExec(b, s.q.AwaitMapEvent, dbsqlc.AwaitMapEventParams{
-				TenantID: w.TenantID, Execution: w.ID, Path: pathOf(c.Ref), Type: c.Type, Correlate: db.Optional(c.Correlate), SinceTrigger: c.Since.IsZero(),
-			})
-		case stepmachine.StopAwaiting:
-			db.QueueExec(b, s.q.StopMapWait, dbsqlc.StopMapWaitParams{TenantID: w.TenantID, Execution: w.ID, Path: pathOf(c.Ref)})
-		}
-	}
-}
-
-// queueWaitingEvent queues the event of a wait. Its id is derived, so that a repeat of the write tells
-// nobody again.
-func queueWaitingEvent(b *db.Batch, e Execution, show *flow.MapShow) {
-	w := show.WaitingFor
-	if w == nil || show.Tell.IsZero() {
-		return
-	}
-	id := uuid.NewSHA1(e.ID, []byte("waits for "+string(w.For)+" "+w.Ref.String()+w.UndoneBy))
-	first := db.FirstID(show.Tell) // events are found and forgotten by the time in their ids
-	copy(id[:6], first[:6])
-	id[6] = 0x70 | id[6]&0x0f
-	body := event.MapWaiting{MapID: e.MapID.String(), Version: int(e.Version), WaitingFor: string(w.For), Step: w.Step, UndoneBy: w.UndoneBy}
-	if !w.Until.IsZero() {
-		body.Until = new(w.Until.UTC())
-	}
-	event.Queue(b, event.Event{ID: id, TenantID: e.TenantID, About: about(e), Body: body})
-}
 
 // Look writes what steps have done, and returns what others want of the execution: in two round
 // trips where it waits for events, otherwise in one. Events are read after the waits were
@@ -165,41 +119,6 @@ func (s *people) addEvents(ctx context.Context, news *flow.MapNews, in flow.MapL
 	return nil
 }
 
-// event returns an event by the name that a look gave it; null for one that is forgotten.
-func (l *loader) event(name string) (json.RawMessage, error) {
-	e, err := l.s.d.Events.Get(l.ctx, l.e.TenantID, strings.TrimPrefix(name, eventPrefix))
-	switch {
-	case fault.HasCode(err, fault.CodeEventNotFound):
-		return json.RawMessage("null"), nil
-	case err != nil:
-		return nil, err
-	}
-	if body := e.AsWritten(); body != nil {
-		return body, nil
-	}
-	return json.RawMessage("null"), nil
-}
-
-// keptEvents returns the events that steps have used, by their names, where they are large: an execution
-// may last longer than events are kept.
-func (s *steps) keptEvents(ctx context.Context, e Execution, w flow.MapWrites) (map[string]json.RawMessage, error) {
-	kept := map[string]json.RawMessage{}
-	for _, command := range w.Commands {
-		c, is := command.(stepmachine.RecordStep)
-		if !is || c.Type != "wait" || c.Status != stepmachine.StepCompleted || c.Output == nil || c.Output.Stored == nil || !strings.HasPrefix(c.Output.Stored.ID, eventPrefix) {
-			continue
-		}
-		l, err := s.newLoader(ctx, e, w.Commands)
-		if err != nil {
-			return nil, err
-		}
-		if kept[c.Output.Stored.ID], err = l.whole(c.Output.Stored.ID); err != nil {
-			return nil, fmt.Errorf("execution: keep an event: %w", err)
-		}
-	}
-	return kept, nil
-}
-
 const (
 	// TellEvery is the pause between two looks for events that executions wait for.
 	TellEvery = 250 * time.Millisecond
@@ -227,22 +146,6 @@ func (s *people) Tell(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// nudgeAll tells workflows that there is news. SweepNews repeats those that are lost.
-func (s *workflows) nudgeAll(ctx context.Context, workflows []string) {
-	var told sync.WaitGroup
-	places := make(chan struct{}, tellAtOnce)
-	for _, id := range workflows {
-		places <- struct{}{}
-		told.Go(func() {
-			defer func() { <-places }()
-			if _, err := s.d.Engine.Nudge(ctx, id); err != nil && ctx.Err() == nil {
-				s.d.Log.WarnContext(ctx, "execution not told", "workflow_id", id, "error", err)
-			}
-		})
-	}
-	told.Wait()
 }
 
 // unreadAfter is how long news may be unread before its workflow is told again.

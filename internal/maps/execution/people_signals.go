@@ -167,13 +167,6 @@ func (s *people) notSignalled(ctx context.Context, tx pgx.Tx, e Execution) error
 	}
 }
 
-// nudgeOne tells the workflow of an execution that there is news. Sweep repeats one that is lost.
-func (s *workflows) nudgeOne(ctx context.Context, e Execution) {
-	if _, err := s.d.Engine.Nudge(ctx, e.WorkflowID); err != nil {
-		s.d.Log.WarnContext(ctx, "execution not told", "execution_id", e.ExecutionID, "error", err)
-	}
-}
-
 func signalPlace(tenant, id uuid.UUID) datakey.Place {
 	return datakey.Place{Tenant: tenant, Row: id, Field: datakey.MapSignal}
 }
@@ -204,17 +197,4 @@ func newsValue(name string, data json.RawMessage) stepmachine.Value {
 		return stepmachine.Of(data)
 	}
 	return Reference(name, data, nil)
-}
-
-// signal returns the data of a signal by its number.
-func (l *loader) signal(number string) (json.RawMessage, error) {
-	seq, err := strconv.ParseInt(number, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	row, err := l.s.q.ReadMapSignal(l.ctx, l.s.d.DB.Tenant(l.e.TenantID), dbsqlc.ReadMapSignalParams{TenantID: l.e.TenantID, Execution: l.e.ID, Seq: int32(seq)})
-	if err != nil {
-		return nil, err
-	}
-	return l.key.Open(signalPlace(l.e.TenantID, row.ID), row.Data)
 }

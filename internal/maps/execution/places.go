@@ -12,10 +12,8 @@ import (
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/base/fault"
-	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/expression"
 	"agentruntime/internal/maps/mapdef"
-	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/record/quota"
 )
 
@@ -108,45 +106,6 @@ func (s *places) refusedPlace(err error) error {
 	default:
 		return err
 	}
-}
-
-// settlePlace goes on after a place was taken. It asks those to end that a new execution replaces, and
-// reports whether the new one waits.
-func (s *triggers) settlePlace(ctx context.Context, tenant uuid.UUID, got *db.Answer[dbsqlc.TakeMapPlaceRow]) (waits bool) {
-	if got == nil {
-		return false
-	}
-	for _, id := range got.Value.Ends {
-		s.endReplaced(ctx, tenant, id)
-	}
-	return got.Value.Outcome == placeQueued
-}
-
-// endReplaced tells the workflow of an execution that it is to end, or ends it where it has none.
-// What is lost here, the sweeper does.
-func (s *triggers) endReplaced(ctx context.Context, tenant, id uuid.UUID) {
-	ctx = context.WithoutCancel(ctx)
-	e, err := s.readExecution(ctx, tenant, id)
-	if err == nil {
-		if ended, endErr := s.endQueued(ctx, e); ended || endErr != nil {
-			err = endErr
-		} else {
-			_, err = s.d.Engine.Nudge(ctx, e.WorkflowID)
-		}
-	}
-	if err != nil {
-		s.d.Log.WarnContext(ctx, "execution not told to end", "id", id, "error", err)
-	}
-}
-
-// endQueued ends an execution that waits for its place, as cancelled: it has done nothing. ended is
-// false where it has its place, or needs none.
-func (s *triggers) endQueued(ctx context.Context, e Execution) (ended bool, err error) {
-	if dropped, err := s.q.DropQueuedPlace(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.DropQueuedPlaceParams{TenantID: e.TenantID, Execution: e.ID}); err != nil || !dropped {
-		return false, err
-	}
-	_, err = s.steps.Finish(ctx, flow.MapFinish{MapWrites: flow.MapWrites{MapRef: e.Ref()}, Finish: stepmachine.Finish{Status: stepmachine.StatusCancelled}})
-	return true, err
 }
 
 // queueLockOf takes the turn of the key of an execution that ends in the batch.

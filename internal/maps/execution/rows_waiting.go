@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
+	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/base/redact"
 	"agentruntime/internal/maps/stepmachine"
+	"agentruntime/internal/record/approval"
 )
 
 // Question returns what the manager of a step asks, for which the execution waits; "" where it waits for
@@ -50,4 +53,36 @@ func (s *rows) waitingForAnswer(ctx context.Context, e Execution) (json.RawMessa
 
 		Question string `json:"question"`
 	}{e.Waits(), redact.Text(question)}), nil
+}
+
+// Waiting returns what the execution waits for, with the approval that people decide, or the question.
+func (s *rows) Waiting(ctx context.Context, e Execution) (json.RawMessage, error) {
+	w := e.Waits()
+	switch {
+	case e.Status == stepmachine.StatusPending:
+		return s.waitingForApproval(ctx, e)
+	case w != nil && w.Ask > 0:
+		return s.waitingForAnswer(ctx, e)
+	default:
+		return e.WaitingFor, nil
+	}
+}
+
+// waitingForApproval returns what the execution waits for, with the id of the approval.
+func (s *rows) waitingForApproval(ctx context.Context, e Execution) (json.RawMessage, error) {
+	var w struct {
+		*stepmachine.WaitsFor
+		ApprovalID string `json:"approval_id,omitempty"`
+	}
+	if err := json.Unmarshal(e.WaitingFor, &w); err != nil || w.WaitsFor == nil {
+		return e.WaitingFor, err
+	}
+	ids, err := s.q.PendingOfMap(ctx, s.d.DB.Reading(e.TenantID, db.ListLimit), dbsqlc.PendingOfMapParams{
+		TenantID: e.TenantID, SubjectType: string(approval.SubjectMapStep), SubjectID: subjectOf(e.Ref(), w.Ref), Execution: e.ID, Path: pathOf(w.Ref), UndoneBy: w.UndoneBy,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("execution: approval of %s: %w", e.ID, err)
+	}
+	w.ApprovalID = strings.Join(ids, "")
+	return mustJSON(w), nil
 }

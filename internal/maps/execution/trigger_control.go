@@ -3,7 +3,6 @@ package execution
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,119 +10,11 @@ import (
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/base/actor"
-	"agentruntime/internal/base/datakey"
 	"agentruntime/internal/base/fault"
-	"agentruntime/internal/maps/mapdef"
+	"agentruntime/internal/base/flow"
 	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/record/audit"
 )
-
-// sees reports whether the actor may see the execution. A key sees its own, a user all of the
-// tenant.
-func sees(who actor.Actor, e Execution) bool {
-	key := who.KeyID()
-	return key == nil || e.KeyID != nil && *e.KeyID == *key
-}
-
-// Get returns an execution by its execution_id. The error is EXECUTION_NOT_FOUND where there is
-// none, and where the actor may not see it.
-func (s *views) Get(ctx context.Context, who actor.Actor, executionID string) (Execution, error) {
-	row, err := s.q.MapExecutionByName(ctx, s.d.DB.Tenant(who.TenantID), dbsqlc.MapExecutionByNameParams{TenantID: who.TenantID, ExecutionID: executionID})
-	switch {
-	case db.IsNoRows(err):
-		return Execution{}, fault.New(fault.CodeExecutionNotFound, "")
-	case err != nil:
-		return Execution{}, fmt.Errorf("execution: get: %w", err)
-	}
-	e, err := s.openExecution(ctx, row)
-	if err == nil && !sees(who, e) {
-		return Execution{}, fault.New(fault.CodeExecutionNotFound, "")
-	}
-	return e, err
-}
-
-// Filter narrows a list. A field with its zero value does not narrow it.
-type Filter struct {
-	MapID     *uuid.UUID
-	KeyID     *uuid.UUID
-	SessionID string
-	ParentID  string
-	// CustomerID is any of the texts that name the customer.
-	CustomerID string
-	Status     string
-	DryRun     *bool
-	Since      *time.Time
-	Until      *time.Time
-	// Begins is the beginning of the execution_id.
-	Begins string
-	Before *uuid.UUID
-	Limit  int
-}
-
-// longestListed is how many characters the sealed error of an execution has at most in a list: about 12
-// KiB in the clear. The words of its author may have far more, and a page has up to 500 executions.
-const longestListed = 16 << 10
-
-// List returns the newest executions first, and whether there are more. They have no texts but their
-// errors, as others than the callers of their triggers see them.
-func (s *views) List(ctx context.Context, who actor.Actor, f Filter) (page []Execution, more bool, err error) {
-	if own := who.KeyID(); own != nil {
-		if f.KeyID != nil && *f.KeyID != *own {
-			return nil, false, nil
-		}
-		f.KeyID = own
-	}
-	p := dbsqlc.ListMapExecutionsParams{
-		TenantID: who.TenantID, MapID: f.MapID, KeyID: f.KeyID, SessionID: db.Optional(f.SessionID), ParentID: db.Optional(f.ParentID),
-		Customer: db.Optional(f.CustomerID), Status: db.Optional(f.Status), DryRun: f.DryRun, Before: f.Before, Most: int32(f.Limit + 1), LongestError: longestListed,
-	}
-	p.Low, p.High = db.IDsOf(f.Since, f.Until)
-	if f.Begins != "" {
-		low, high, ours := db.IDsNamed(f.Begins)
-		if !ours {
-			return nil, false, nil
-		}
-		p.Low, p.High = db.Within(p.Low, p.High, low, high)
-	}
-	rows, err := s.q.ListMapExecutions(ctx, s.d.DB.Reading(who.TenantID, db.ListLimit), p)
-	if err != nil {
-		return nil, false, fmt.Errorf("execution: list: %w", err)
-	}
-	rows, more = db.Page(rows, f.Limit)
-	for _, row := range rows {
-		page = append(page, Execution{
-			ID: row.ID, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: mapdef.MapType(row.MapType),
-			DryRun: row.DryRun, Attempt: row.Attempt, Metadata: row.Metadata, SessionID: db.Text(row.SessionID), Customer: db.Text(row.Customer),
-			KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), RequestID: row.RequestID, WorkflowID: row.WorkflowID,
-			Status: stepmachine.Status(row.Status), WaitingFor: row.WaitingFor, Actions: row.Actions, Tokens: row.TokensUsed, Estimated: row.UsageEstimated, Governance: row.Governance,
-			UpdatedAt: row.UpdatedAt, FinishedAt: row.FinishedAt, ErasedAt: row.ErasedAt,
-			ErrorLeftOut: row.HasError && row.Error == "",
-		})
-	}
-	s.showErrors(ctx, who.TenantID, rows, page)
-	return page, more, nil
-}
-
-// showErrors opens the errors of a page, and masks all of them by one question.
-func (s *views) showErrors(ctx context.Context, tenant uuid.UUID, rows []dbsqlc.ListMapExecutionsRow, page []Execution) {
-	w := s.newCallMask(Execution{TenantID: tenant})
-	for i := range page {
-		if rows[i].Error == "" {
-			continue
-		}
-		key, err := s.d.Keys.Key(ctx, tenant)
-		if err == nil {
-			page[i].Error, err = readOptional[stepmachine.Error](key, page[i].place(datakey.MapError), &rows[i].Error)
-		}
-		if err != nil { // the rest of the page is worth showing
-			s.d.Log.WarnContext(ctx, "error of an execution in a list cannot be read", slog.String("execution_id", page[i].ExecutionID), slog.String("error", err.Error()))
-			page[i].ErrorLeftOut = true
-			continue
-		}
-		w.addFailure(&page[i].Error)
-	}
-	_ = w.maskAll(ctx) // why all is masked concerns only those that keep it
-}
 
 // Cancel asks an execution to end. It undoes what it has done, as its definition says, and then is
 // cancelled. The error is CONFLICT where it has ended.
@@ -220,4 +111,43 @@ func (s *triggers) Sweep(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// settlePlace goes on after a place was taken. It asks those to end that a new execution replaces, and
+// reports whether the new one waits.
+func (s *triggers) settlePlace(ctx context.Context, tenant uuid.UUID, got *db.Answer[dbsqlc.TakeMapPlaceRow]) (waits bool) {
+	if got == nil {
+		return false
+	}
+	for _, id := range got.Value.Ends {
+		s.endReplaced(ctx, tenant, id)
+	}
+	return got.Value.Outcome == placeQueued
+}
+
+// endReplaced tells the workflow of an execution that it is to end, or ends it where it has none.
+// What is lost here, the sweeper does.
+func (s *triggers) endReplaced(ctx context.Context, tenant, id uuid.UUID) {
+	ctx = context.WithoutCancel(ctx)
+	e, err := s.readExecution(ctx, tenant, id)
+	if err == nil {
+		if ended, endErr := s.endQueued(ctx, e); ended || endErr != nil {
+			err = endErr
+		} else {
+			_, err = s.d.Engine.Nudge(ctx, e.WorkflowID)
+		}
+	}
+	if err != nil {
+		s.d.Log.WarnContext(ctx, "execution not told to end", "id", id, "error", err)
+	}
+}
+
+// endQueued ends an execution that waits for its place, as cancelled: it has done nothing. ended is
+// false where it has its place, or needs none.
+func (s *triggers) endQueued(ctx context.Context, e Execution) (ended bool, err error) {
+	if dropped, err := s.q.DropQueuedPlace(ctx, s.d.DB.Tenant(e.TenantID), dbsqlc.DropQueuedPlaceParams{TenantID: e.TenantID, Execution: e.ID}); err != nil || !dropped {
+		return false, err
+	}
+	_, err = s.steps.Finish(ctx, flow.MapFinish{MapWrites: flow.MapWrites{MapRef: e.Ref()}, Finish: stepmachine.Finish{Status: stepmachine.StatusCancelled}})
+	return true, err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -145,30 +144,6 @@ func (s *triggers) startOther(ctx context.Context, e Execution, in flow.MapStart
 	}
 	s.workflows.startBeside(ctx, child)
 	return child, nil
-}
-
-// otherPatience is how long a step waits for the start of another Map. Where API and worker are apart,
-// the start lasts until the first steps of the other Map have come to rest. Often that is its end.
-const otherPatience = 500 * time.Millisecond
-
-// startBeside starts the workflow of another Map, and returns after otherPatience at the latest: all else
-// of the execution waits for the step. It does not wait for the turn of the tenant, because the one that
-// starts it has one.
-func (s *workflows) startBeside(ctx context.Context, child Execution) {
-	started := make(chan struct{})
-	go func() {
-		defer close(started)
-		if err := s.startWorkflow(ctx, child); err != nil {
-			// Sweep starts it.
-			s.d.Log.WarnContext(ctx, "execution not started", "execution_id", child.ExecutionID, "error", err)
-		}
-	}()
-	timer := time.NewTimer(otherPatience)
-	defer timer.Stop()
-	select {
-	case <-started:
-	case <-timer.C:
-	}
 }
 
 // LookAtOther returns how far the execution is that a step has started.

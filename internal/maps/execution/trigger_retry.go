@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"agentruntime/db"
 	"agentruntime/db/dbsqlc"
 	"agentruntime/internal/base/actor"
@@ -22,20 +20,6 @@ import (
 	"agentruntime/internal/record/idempotency"
 	"agentruntime/internal/record/quota"
 )
-
-// Arguments checks arguments of verbs.
-type Arguments interface {
-	// Check returns what is wrong with the arguments by the verb's schema, with paths below
-	// "/args". The error is VERB_NOT_FOUND where the tenant has no such verb.
-	Check(ctx context.Context, tenant uuid.UUID, verb string, args json.RawMessage) ([]fault.Detail, error)
-	// MaskCalls masks the texts of calls in place, like those of runs: by the schemas of the verbs, by
-	// the tenant's masks, and by the secrets that the tenant has stored. Where those cannot be read,
-	// known is false, and all values are masked.
-	MaskCalls(ctx context.Context, tenant uuid.UUID, calls []ShownCall) (known bool)
-	// QueueOwn adds the question which texts of a value are secrets that the tenant has stored. The
-	// function returns the value without them once the batch is sent.
-	QueueOwn(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error)
-}
 
 // Retry says how a failed execution goes on.
 type Retry struct {
@@ -179,21 +163,4 @@ func stateOf(key *datakey.Key, row dbsqlc.MapExecution, p *stepmachine.Program) 
 		return nil, fmt.Errorf("execution: state of %s: %w", row.ID, err)
 	}
 	return x, nil
-}
-
-// addRetry adds what a retry goes on with to what its workflow begins with.
-func addRetry(key *datakey.Key, row dbsqlc.MapExecution, begun *flow.MapBegun) error {
-	at := headOfRow(row)
-	again, err := openOptional(key, at.place(datakey.MapAgain), row.Again)
-	if err != nil || again == nil {
-		return err
-	}
-	if begun.State, err = openOptional(key, at.place(datakey.MapState), row.State); err != nil {
-		return err
-	}
-	begun.Seq, begun.Again = int(row.Records), &stepmachine.Again{}
-	if err := json.Unmarshal(again, begun.Again); err != nil {
-		return fmt.Errorf("execution: retry of %s: %w", row.ID, err)
-	}
-	return nil
 }

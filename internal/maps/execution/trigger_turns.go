@@ -77,66 +77,6 @@ func (s *triggers) StartForTurn(ctx context.Context, who actor.Actor, in TurnSta
 	return e, nil
 }
 
-// calledBy sets what the execution has of the message that starts it, or of the execution whose step
-// does.
-func (e *Execution) calledBy(p *Parent) {
-	if t := p.turn; t != nil {
-		e.Chain, e.Tainted, e.TaintSources, e.callerWorkflow = t.Chain, t.Tainted, t.TaintSources, t.Workflow
-		e.Reads = append([]string{}, t.TaintSources...)
-		return
-	}
-	e.Chain, e.Tainted, e.TaintSources, e.Reads = p.Execution.Chain, p.Execution.Tainted, p.Execution.TaintSources, append([]string{}, p.reads...)
-}
-
-// actor returns who starts the execution, for its audit record.
-func (p *Parent) actor(who actor.Actor) actor.Actor {
-	by := actor.Actor{Kind: actor.Map, TenantID: who.TenantID, ID: p.Execution.MapID, RequestID: who.RequestID, SourceAddr: who.SourceAddr}
-	if p.turn != nil {
-		by.Kind, by.ID = actor.Agent, p.turn.AgentID
-	}
-	return by
-}
-
-// queueParent notes what has started an execution, in the transaction of its claim.
-func (s *triggers) queueParent(b *db.Batch, tenant, id uuid.UUID, p *Parent) {
-	if t := p.turn; t != nil {
-		db.QueueExec(b, s.q.SetMapCaller, dbsqlc.SetMapCallerParams{TenantID: tenant, ID: id, Chain: mustJSON(t.Chain), Workflow: t.Workflow, Tainted: t.Tainted, Sources: append([]string{}, t.TaintSources...)})
-		return
-	}
-	db.QueueExec(b, s.q.SetMapParent, dbsqlc.SetMapParentParams{
-		TenantID: tenant, ID: id, Awaited: p.Awaited, PayloadInvented: append([]string{}, p.Invented...),
-		Chain: chainText(p.Execution.Chain), Tainted: p.Execution.Tainted,
-		Sources: append([]string{}, p.Execution.TaintSources...), Reads: append([]string{}, p.reads...),
-	})
-	s.queueInListOf(b, tenant, id, p)
-}
-
-// takeChain takes what is stored of what stands above the execution.
-func (e *Execution) takeChain(stored json.RawMessage) {
-	e.Chain, e.broken = agentloop.Chain{}, nil
-	if stored == nil {
-		return
-	}
-	if err := json.Unmarshal(stored, &e.Chain); err != nil {
-		e.Chain, e.broken = agentloop.Chain{}, fmt.Errorf("execution: %s: %w: %w", e.ID, ErrChain, err)
-	}
-}
-
-// chainText returns a chain as it is stored; nil where no agent is in it.
-func chainText(c agentloop.Chain) json.RawMessage {
-	if len(c.Turns) == 0 {
-		return nil
-	}
-	return mustJSON(c)
-}
-
-// Below returns the chain of what the execution starts.
-func (e Execution) Below() agentloop.Chain {
-	c := e.Chain
-	c.Maps = e.Depth + 1
-	return c
-}
-
 // ReadForTurn returns an execution that a message has started. stop has it cancelled first.
 func (s *triggers) ReadForTurn(ctx context.Context, tenant, id uuid.UUID, stop bool) (Execution, error) {
 	e, err := s.readExecution(ctx, tenant, id)
@@ -197,9 +137,4 @@ func (s *triggers) AnswerForTurn(ctx context.Context, by actor.Actor, in TurnAns
 		in.Also(b, e.ExecutionID)
 	})
 	return err
-}
-
-// ReadByName returns an execution of the tenant by its execution_id. It refuses with EXECUTION_NOT_FOUND.
-func (s *views) ReadByName(ctx context.Context, tenant uuid.UUID, executionID string) (Execution, error) {
-	return s.Get(ctx, actor.Actor{Kind: actor.System, TenantID: tenant}, executionID)
 }

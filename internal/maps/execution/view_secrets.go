@@ -12,6 +12,7 @@ import (
 	"agentruntime/db"
 	"agentruntime/internal/agents/modelstep"
 	"agentruntime/internal/base/fault"
+	"agentruntime/internal/base/redact"
 	"agentruntime/internal/maps/stepmachine"
 )
 
@@ -125,4 +126,28 @@ func (s *views) queueHide(ctx context.Context, b *db.Batch, tenant uuid.UUID, va
 		}
 		return nil
 	}, nil
+}
+
+// mostShown is the most bytes of a value that an approval shows.
+const mostShown = 1 << 20
+
+// queueShown adds what is asked before a value can be shown to people. The function returns what an
+// approval shows of it, once the batch is sent.
+func (s *views) queueShown(ctx context.Context, b *db.Batch, tenant uuid.UUID, value json.RawMessage) (func() json.RawMessage, error) {
+	shown := masked(value)
+	if len(shown) > mostShown {
+		size := mustJSON(map[string]int{"bytes": len(value)})
+		return func() json.RawMessage { return size }, nil
+	}
+	own, err := s.d.Arguments.QueueOwn(ctx, b, tenant, shown)
+	if err != nil {
+		return nil, fmt.Errorf("execution: what people are shown: %w", err)
+	}
+	return own, nil
+}
+
+// masked returns a value as others than the caller may see it.
+func masked(value json.RawMessage) json.RawMessage {
+	out, _ := redact.NewMasker(nil).Mask(value)
+	return out
 }

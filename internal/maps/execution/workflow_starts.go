@@ -85,37 +85,3 @@ func (s *starts) rest(id uuid.UUID) {
 		done()
 	}
 }
-
-// startInTurn starts the workflow of the execution's attempt when it is the turn of its tenant, unless it
-// waits for a place of its concurrency key. Where too many wait for their turn, the sweeper starts it.
-func (s *workflows) startInTurn(ctx context.Context, e Execution) error {
-	if waitsInLine(e) || !s.starts.take(context.WithoutCancel(ctx), e) {
-		return nil
-	}
-	return s.startCounted(ctx, e)
-}
-
-// startIfFree is begin for those that nobody waits for: it leaves to the sweeper what has to wait.
-func (s *workflows) startIfFree(ctx context.Context, e Execution) error {
-	if waitsInLine(e) || !s.starts.try(e) {
-		return nil
-	}
-	return s.startCounted(ctx, e)
-}
-
-// startCounted starts the workflow. Where the worker is another process, the start lasts until the first
-// steps have come to rest.
-func (s *workflows) startCounted(ctx context.Context, e Execution) error {
-	err := s.startWorkflow(ctx, e)
-	if err != nil || !s.cfg.OneProcess {
-		s.starts.rest(e.ID)
-	}
-	return err
-}
-
-// waitsInLine reports whether the execution waits for a place of its concurrency key.
-func waitsInLine(e Execution) bool { return string(e.WaitingFor) == waitsForPlace }
-
-// Rests notes that the execution waits: for its provider, for people, for a time. Another one of its
-// tenant begins in its place.
-func (s *workflows) Rests(id uuid.UUID) { s.starts.rest(id) }
