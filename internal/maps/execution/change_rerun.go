@@ -2,6 +2,7 @@ package execution
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -120,7 +121,7 @@ func (b *rerun) pastOf(ctx context.Context, e Execution) (*past, error) {
 	p := &past{e: e, steps: map[string]dbsqlc.AllMapStepsRow{}}
 	rows, err := b.s.q.AllMapSteps(ctx, b.s.d.DB.Tenant(e.TenantID), dbsqlc.AllMapStepsParams{TenantID: e.TenantID, Execution: e.ID})
 	if err != nil {
-		return nil, fmt.Errorf("execution: rebuild: %w", err)
+		return nil, fmt.Errorf("execution: rerun: %w", err)
 	}
 	for _, row := range rows {
 		p.steps[row.Path] = row
@@ -136,7 +137,7 @@ func (p *past) readChanges(ctx context.Context, s *rows) error {
 		TenantID: p.e.TenantID, DryRun: p.e.listOf(), Execution: p.e.ID,
 	})
 	if err != nil {
-		return fmt.Errorf("execution: rebuild: %w", err)
+		return fmt.Errorf("execution: rerun: %w", err)
 	}
 	p.done, p.recorded = map[string]*uuid.UUID{}, map[string]bool{}
 	for _, row := range changes {
@@ -158,14 +159,14 @@ func mendValue(approved, invented, really json.RawMessage) (json.RawMessage, err
 	if err != nil || same {
 		return approved, err
 	}
-	var was, now, kept map[string]json.RawMessage
 	if !isObject(approved) || !isObject(invented) || !isObject(really) {
 		return mendItems(approved, invented, really)
 	}
-	for text, into := range map[*json.RawMessage]*map[string]json.RawMessage{&invented: &was, &really: &now, &approved: &kept} {
-		if err := json.Unmarshal(*text, into); err != nil {
-			return nil, fmt.Errorf("execution: rebuild: %w", err)
-		}
+	was, errWas := membersOf(invented)
+	now, errNow := membersOf(really)
+	kept, errKept := membersOf(approved)
+	if err := cmp.Or(errWas, errNow, errKept); err != nil {
+		return nil, err
 	}
 	for name := range was {
 		if _, still := now[name]; !still {
@@ -188,21 +189,21 @@ func mendValue(approved, invented, really json.RawMessage) (json.RawMessage, err
 	}
 	out, err := exactjson.Encode(kept)
 	if err != nil {
-		return nil, fmt.Errorf("execution: rebuild: %w", err)
+		return nil, fmt.Errorf("execution: rerun: %w", err)
 	}
 	return out, nil
 }
 
-// mendItems is mend for arrays of one length; any other value is replaced.
+// mendItems is mendValue for arrays of one length; any other value is replaced.
 func mendItems(approved, invented, really json.RawMessage) (json.RawMessage, error) {
-	var kept, was, now []json.RawMessage
-	for text, into := range map[*json.RawMessage]*[]json.RawMessage{&invented: &was, &really: &now, &approved: &kept} {
-		if !bytes.HasPrefix(bytes.TrimSpace(*text), []byte{'['}) {
-			return really, nil
-		}
-		if err := json.Unmarshal(*text, into); err != nil {
-			return nil, fmt.Errorf("execution: rebuild: %w", err)
-		}
+	if !isArray(approved) || !isArray(invented) || !isArray(really) {
+		return really, nil
+	}
+	was, errWas := itemsOf(invented)
+	now, errNow := itemsOf(really)
+	kept, errKept := itemsOf(approved)
+	if err := cmp.Or(errWas, errNow, errKept); err != nil {
+		return nil, err
 	}
 	if len(kept) != len(was) || len(was) != len(now) {
 		return really, nil
@@ -222,6 +223,22 @@ func mendItems(approved, invented, really json.RawMessage) (json.RawMessage, err
 }
 
 func isObject(v json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(v), []byte{'{'}) }
+
+func isArray(v json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(v), []byte{'['}) }
+
+func membersOf(object json.RawMessage) (members map[string]json.RawMessage, err error) {
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, fmt.Errorf("execution: rerun: %w", err)
+	}
+	return members, nil
+}
+
+func itemsOf(array json.RawMessage) (items []json.RawMessage, err error) {
+	if err := json.Unmarshal(array, &items); err != nil {
+		return nil, fmt.Errorf("execution: rerun: %w", err)
+	}
+	return items, nil
+}
 
 // replay is the step machine of one execution of a dry run while it runs once more.
 type replay struct {
@@ -352,7 +369,7 @@ func (r *replay) obey(commands []stepmachine.Command) error {
 		}
 		var err error
 		if commands, err = r.machine.Next(r.now, next.event); err != nil {
-			return fmt.Errorf("execution: rebuild: %w", err)
+			return fmt.Errorf("execution: rerun: %w", err)
 		}
 	}
 	return nil
@@ -463,7 +480,7 @@ func (r *replay) other(c stepmachine.StartMap) error {
 	}
 	payload, err := c.Payload.Resolve(r.l.load)
 	if err != nil {
-		return fmt.Errorf("execution: rebuild: %w", err)
+		return fmt.Errorf("execution: rerun: %w", err)
 	}
 	again, err := r.of.runOnce(r.ctx, child, payload, r.really)
 	if err != nil {
@@ -486,7 +503,7 @@ func (r *replay) otherEnded(o *otherReplay) error {
 	}
 	output, err := o.finish.Output.Resolve(o.l.load)
 	if err != nil {
-		return fmt.Errorf("execution: rebuild: %w", err)
+		return fmt.Errorf("execution: rerun: %w", err)
 	}
 	end.Result = stepmachine.Of(output)
 	if len(output) > stepmachine.MaxInline {
@@ -513,7 +530,7 @@ func (r *replay) childOf(c stepmachine.StartMap) (child Execution, runs bool, er
 	ref.Attempt = attempts
 	rows, err := r.of.s.q.MapOfStep(r.ctx, r.of.s.d.DB.Tenant(r.e.TenantID), dbsqlc.MapOfStepParams{TenantID: r.e.TenantID, ParentID: r.e.ExecutionID, Step: ref.String()})
 	if err != nil {
-		return child, false, fmt.Errorf("execution: rebuild: %w", err)
+		return child, false, fmt.Errorf("execution: rerun: %w", err)
 	}
 	for _, row := range rows {
 		if child = headOfRow(row); child.changesOf != nil && child.listOf() == r.e.listOf() {
@@ -532,7 +549,7 @@ func (r *replay) find(execution uuid.UUID, step string) (args json.RawMessage, a
 		}
 		args, err = call.Args.Resolve(r.l.load)
 		if err != nil {
-			err = fmt.Errorf("execution: rebuild: %w", err)
+			err = fmt.Errorf("execution: rerun: %w", err)
 		}
 		return args, true, err
 	}

@@ -1,7 +1,3 @@
-// Package execution has the executions of Maps: the fence of triggers, the rows that say how far
-// each is, and what their workflow reads and writes. The API triggers, reads and stops them; the
-// activities of the workflow MapRun call it. It decides nothing that the step machine decides, and
-// it calls no verb: internal/service/stepping does, by way of package run.
 package execution
 
 import (

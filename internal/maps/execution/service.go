@@ -1,3 +1,18 @@
+// Package execution has the executions of Maps: the fence of triggers, the rows that say how far
+// each is, and what their workflow reads and writes. The API triggers, reads and stops them; the
+// activities of the workflow MapRun call it. It decides nothing that the step machine decides, and
+// it calls no verb: internal/service/stepping does, by way of package run.
+//
+// Service has eight parts, and a part calls only those below it. Its files begin with its name:
+//
+//	triggers   start executions, retry, pause and cancel them; the sweeper is here
+//	changes    of dry runs: lists, decisions, the apply
+//	people     what an execution waits for: approvals, signals, events
+//	steps      what the workflow reads and writes, to the end of the execution
+//	views      what callers and models see, masked
+//	places     of concurrency keys
+//	workflows  start, and are told that there is news
+//	rows       are read and opened; all other parts have them
 package execution
 
 import (
@@ -133,8 +148,7 @@ type Deps struct {
 	Quotas  quota.Limits
 }
 
-// Service runs Maps. Its parts are one below the other, and call only those below: triggers and
-// changes, people, steps, then views and places, workflows, rows.
+// Service runs Maps. Each method belongs to one of its parts.
 type Service struct {
 	*rows
 	*workflows

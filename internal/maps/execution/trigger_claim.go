@@ -94,44 +94,72 @@ func (s *triggers) claimRow(who actor.Actor, id uuid.UUID, v Version, req Reques
 	return row
 }
 
-// claimExecution takes the names of the trigger, or finds the execution that has them. The names come before the
-// payload: refused says why the version does not take that, and is only returned where the names are new.
-func (s *triggers) claimExecution(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (e Execution, fresh bool, err error) {
-	if refused != nil && len(keysOf(req)) == 0 {
-		return Execution{}, false, refused
-	}
+// claimTry is a claim that is ready to be written. A try that loses a race is made again as it is.
+type claimTry struct {
+	who    actor.Actor
+	params dbsqlc.ClaimMapParams
+	row    claimRecord
+	// parent is the step, or the message, that starts the execution; nil where a caller does.
+	parent *Parent
+	// assumed: the version was the published one when this process read it last. The claim makes sure.
+	assumed bool
+	// place is that of the concurrency key; nil where the Map has none.
+	place *place
+	// refused is why a fresh execution does not start; nil where it starts.
+	refused error
+	// fresh is the execution as it is where the claim makes it.
+	fresh Execution
+}
+
+// newClaimTry seals the payload and evaluates the concurrency key. refused says why the version does not
+// take the payload. A concurrency key without a value is a reason of the same kind.
+func (s *triggers) newClaimTry(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (claimTry, error) {
+	try := claimTry{who: who, row: s.claimRow(who, id, v, req), parent: req.Parent, assumed: v.assumed, refused: refused}
 	key, err := s.d.Keys.Key(ctx, who.TenantID)
 	if err != nil {
-		return Execution{}, false, fmt.Errorf("execution: claim: %w", err)
+		return try, fmt.Errorf("execution: claim: %w", err)
 	}
 	canonical, err := strictjson.Canonical(req.Payload)
 	if err != nil {
-		return Execution{}, false, fault.New(fault.CodeInvalidJSON, "payload: "+err.Error())
+		return try, fault.New(fault.CodeInvalidJSON, "payload: "+err.Error())
 	}
-	row := s.claimRow(who, id, v, req)
-	params := dbsqlc.ClaimMapParams{
+	row := try.row
+	try.params = dbsqlc.ClaimMapParams{
 		TenantID: who.TenantID, Keys: keysOf(req), Call: mustJSON(row), Fingerprint: key.Digest(canonical),
 		Payload:  key.Seal(datakey.Place{Tenant: who.TenantID, Row: id, Field: datakey.MapPayload}, req.Payload),
 		Metadata: req.Metadata, Now: s.d.Now(),
 	}
-	claimedAs := Execution{
+	try.fresh = Execution{
 		ID: id, TenantID: who.TenantID, ExecutionID: row.ExecutionID, MapID: row.MapID, Version: row.Version, MapType: v.MapType, DryRun: row.DryRun,
-		Attempt: 1, Fingerprint: params.Fingerprint, Metadata: req.Metadata, SessionID: req.SessionID, Customer: req.Customer, Origin: row.Origin,
+		Attempt: 1, Fingerprint: try.params.Fingerprint, Metadata: req.Metadata, SessionID: req.SessionID, Customer: req.Customer, Origin: row.Origin,
 		KeyID: row.KeyID, UserID: row.UserID, ParentID: db.Text(row.ParentID), Step: db.Text(row.Step), Depth: row.Depth,
 		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
-		Governance: governanceApproved, UpdatedAt: params.Now, payload: params.Payload, mapName: v.Program.Definition().Name,
+		Governance: governanceApproved, UpdatedAt: try.params.Now, payload: try.params.Payload, mapName: v.Program.Definition().Name,
 	}
-	var asked *place
-	if refused == nil {
-		asked, err = s.places.placeOf(ctx, key, v, req.Payload, claimedAs, false)
-		if refused = err; err != nil && (fault.As(err) == nil || len(params.Keys) == 0) {
-			return Execution{}, false, err
-		}
+	if refused != nil {
+		return try, nil
+	}
+	try.place, try.refused = s.places.placeOf(ctx, key, v, req.Payload, try.fresh, false)
+	if fault.As(try.refused) == nil || len(try.params.Keys) == 0 {
+		return try, try.refused
+	}
+	return try, nil
+}
+
+// claimExecution takes the names of the trigger, or finds the execution that has them. The names come before the
+// payload: refused says why the version does not take the payload, and is only returned where the names are new.
+func (s *triggers) claimExecution(ctx context.Context, who actor.Actor, id uuid.UUID, v Version, req Request, refused error) (e Execution, fresh bool, err error) {
+	if refused != nil && len(keysOf(req)) == 0 {
+		return Execution{}, false, refused
+	}
+	try, err := s.newClaimTry(ctx, who, id, v, req, refused)
+	if err != nil {
+		return Execution{}, false, err
 	}
 	var claimed dbsqlc.ClaimMapRow
 	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
 	for range claimTries {
-		if claimed, got, err = s.claimOnce(ctx, who, params, row, v, req.Parent, asked, refused); !db.IsRaced(err) {
+		if claimed, got, err = s.claimOnce(ctx, try); !db.IsRaced(err) {
 			break
 		}
 	}
@@ -148,9 +176,9 @@ func (s *triggers) claimExecution(ctx context.Context, who actor.Actor, id uuid.
 				return Execution{}, false, err
 			}
 		}
-		return e, false, refusal(claimed.Outcome, e, params.Fingerprint, req)
+		return e, false, refusal(claimed.Outcome, e, try.params.Fingerprint, req)
 	}
-	e = claimedAs
+	e = try.fresh
 	if s.settlePlace(ctx, who.TenantID, got) {
 		e.Status, e.WaitingFor = stepmachine.StatusWaiting, json.RawMessage(waitsForPlace)
 	}
@@ -162,30 +190,31 @@ func (s *triggers) claimExecution(ctx context.Context, who actor.Actor, id uuid.
 	return e, true, nil
 }
 
-// claimOnce is one try of a claim. One that is fresh has an audit record, and counts in the quota of
-// open executions. Where the trigger is refused, a fresh one ends with that error and leaves nothing.
+// claimOnce makes one try of a claim. A fresh execution gets an audit record, and counts in the quota of
+// open executions. Where the trigger is refused, a fresh execution ends with that error and leaves nothing.
 //
 // Where nothing else is written with it, it is one round trip: its audit record is written only where
 // the row of the execution is there.
-func (s *triggers) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.ClaimMapParams, row claimRecord, v Version, parent *Parent, asked *place, refused error) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
+func (s *triggers) claimOnce(ctx context.Context, try claimTry) (dbsqlc.ClaimMapRow, *db.Answer[dbsqlc.TakeMapPlaceRow], error) {
+	tenant, row, parent := try.who.TenantID, try.row, try.parent
 	first := &db.Batch{}
-	s.places.queueLock(first, asked)
-	if v.assumed {
-		db.Queue(first, s.q.RequirePublished, dbsqlc.RequirePublishedParams{TenantID: p.TenantID, MapID: row.MapID, Version: v.Number})
+	s.places.queueLock(first, try.place)
+	if try.assumed {
+		db.Queue(first, s.q.RequirePublished, dbsqlc.RequirePublishedParams{TenantID: tenant, MapID: row.MapID, Version: row.Version})
 	}
 	var got *db.Answer[dbsqlc.TakeMapPlaceRow]
 	counted := func() {}
-	claimed := db.Queue(first, s.q.ClaimMap, p)
-	if parent == nil && asked == nil && refused == nil && s.room.Take(who.TenantID) {
-		audit.QueueWithMap(first, triggerRecord(who, row), row.ID)
-		err := s.d.DB.Send(ctx, who.TenantID, first)
+	claimed := db.Queue(first, s.q.ClaimMap, try.params)
+	if parent == nil && try.place == nil && try.refused == nil && s.room.Take(tenant) {
+		audit.QueueWithMap(first, triggerRecord(try.who, row), row.ID)
+		err := s.d.DB.Send(ctx, tenant, first)
 		return claimed.Value, nil, err
 	}
-	err := s.d.DB.ReadAndWrite(ctx, who.TenantID, first, func() (*db.Batch, error) {
+	err := s.d.DB.ReadAndWrite(ctx, tenant, first, func() (*db.Batch, error) {
 		b := &db.Batch{}
 		fresh := claimed.Value.Outcome == claimFresh
-		if fresh && refused != nil {
-			return nil, refused
+		if fresh && try.refused != nil {
+			return nil, try.refused
 		}
 		if parent != nil && (fresh || parent.turn == nil) { // a message has noted its execution when that was fresh
 			parent.also(b, claimed.Value.Execution)
@@ -193,14 +222,14 @@ func (s *triggers) claimOnce(ctx context.Context, who actor.Actor, p dbsqlc.Clai
 		if !fresh {
 			return b, nil // it may have got another name
 		}
-		by := who
+		by := try.who
 		if parent != nil {
-			by = parent.actor(who)
-			s.queueParent(b, p.TenantID, row.ID, parent)
+			by = parent.actor(by)
+			s.queueParent(b, tenant, row.ID, parent)
 		}
-		got = s.places.queueTake(b, asked, row.ID)
-		counted = s.room.Queue(b, who.TenantID)
-		s.d.Quotas.Queue(b, who.TenantID, quota.MapValues)
+		got = s.places.queueTake(b, try.place, row.ID)
+		counted = s.room.Queue(b, tenant)
+		s.d.Quotas.Queue(b, tenant, quota.MapValues)
 		audit.Queue(b, triggerRecord(by, row))
 		return b, nil
 	})

@@ -94,7 +94,7 @@ func (s *triggers) Sweep(ctx context.Context) error {
 	for _, row := range rows {
 		e, err := s.readExecution(ctx, row.TenantID, row.ID)
 		if err != nil {
-			// One that does not open keeps no other one from its start.
+			// Skip an execution that cannot be read. The others still start.
 			s.d.Log.WarnContext(ctx, "execution not read", "tenant_id", row.TenantID, "id", row.ID, "error", err)
 			continue
 		}

@@ -19,7 +19,8 @@ func (s *workflows) startInTurn(ctx context.Context, e Execution) error {
 	return s.startCounted(ctx, e)
 }
 
-// startIfFree is begin for those that nobody waits for: it leaves to the sweeper what has to wait.
+// startIfFree is startInTurn for executions that no caller waits for. Where the tenant has no turn now, the
+// sweeper starts the workflow later.
 func (s *workflows) startIfFree(ctx context.Context, e Execution) error {
 	if waitsInLine(e) || !s.starts.try(e) {
 		return nil
@@ -27,7 +28,8 @@ func (s *workflows) startIfFree(ctx context.Context, e Execution) error {
 	return s.startCounted(ctx, e)
 }
 
-// startCounted starts the workflow. Where the worker is another process, the start lasts until the first
+// startCounted starts the workflow of an execution that has its turn, and ends the turn where the start
+// fails. Where the worker is another process, the start lasts until the first
 // steps have come to rest.
 func (s *workflows) startCounted(ctx context.Context, e Execution) error {
 	err := s.startWorkflow(ctx, e)
