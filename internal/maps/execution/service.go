@@ -5,14 +5,14 @@
 //
 // Service has eight parts, and a part calls only those below it. Its files begin with its name:
 //
-//	triggers   start executions, retry, pause and cancel them; the sweeper is here
-//	changes    of dry runs: lists, decisions, the apply
-//	people     what an execution waits for: approvals, signals, events
-//	steps      what the workflow reads and writes, to the end of the execution
-//	views      what callers and models see, masked
-//	places     of concurrency keys
-//	workflows  start, and are told that there is news
-//	rows       are read and opened; all other parts have them
+//	triggers   start executions, retry, pause and cancel them, and sweep.
+//	changes    are those of dry runs: lists, decisions, the apply.
+//	people     decide, send signals and cause events that steps wait for.
+//	steps      is what the workflow reads and writes, to the end of the execution.
+//	views      are what callers and models see, masked.
+//	places     are those of concurrency keys.
+//	workflows  are started and told that there is news.
+//	rows       are read and opened; all other parts have them.
 package execution
 
 import (

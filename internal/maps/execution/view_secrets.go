@@ -19,10 +19,10 @@ import (
 // errNotMasked is why all values are masked. Who asks again may know more.
 var errNotMasked = errors.New("execution: what masks an output cannot be read")
 
-// ToldOutput returns the output of an execution as a model reads it: as Shown has it. Where what
+// OutputForModel returns the output of an execution as a model reads it: as Shown has it. Where what
 // masks the output cannot be read now, it returns an error: the caller tries again. Where it will not be
 // known later either, all values are masked.
-func (s *views) ToldOutput(ctx context.Context, e Execution) (json.RawMessage, error) {
+func (s *views) OutputForModel(ctx context.Context, e Execution) (json.RawMessage, error) {
 	e.Error = nil
 	shown, unknown, err := s.maskedEnd(ctx, e)
 	if err == nil && !errors.Is(unknown, errBelow) && !fault.HasCode(unknown, fault.CodeMapNotFound) {

@@ -15,13 +15,13 @@ import (
 
 // A model is told an output only where what masks it is known. Otherwise the call is made again. Where it
 // will not be known later either, the model is told the output, all of it masked.
-func TestToldOutputIsAFaultOnlyWhereARepeatMayKnowMore(t *testing.T) {
+func TestOutputForModelIsAFaultOnlyWhereARepeatMayKnowMore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.maps.program = r.program(`{"schema_version":"1","name":"Starts","steps":[{"id":"in","type":"map","map_id":"` + anotherMap + `"}]}`)
 	r.maps.others = map[uuid.UUID]*stepmachine.Program{uuid.MustParse(anotherMap): nil}
 	told := func(ctx context.Context, name string, by nothing) (string, error) {
-		output, err := r.service(by).ToldOutput(ctx, execution.Execution{
+		output, err := r.service(by).OutputForModel(ctx, execution.Execution{
 			TenantID: r.tenant, ExecutionID: "exec_" + name, MapID: uuid.New(), Version: 1, Output: json.RawMessage(`{"a":1}`),
 		})
 		return string(output), err

@@ -339,7 +339,7 @@ func (a *Answerer) endOfOther(ctx context.Context, w *work, end flow.MapToolEnd)
 			about["waiting_for"] = waits
 		}
 	case end.Status == stepmachine.CallExecuted:
-		if about["output"], err = a.d.Maps.ToldOutput(ctx, e); err != nil {
+		if about["output"], err = a.d.Maps.OutputForModel(ctx, e); err != nil {
 			return told, err
 		}
 	}

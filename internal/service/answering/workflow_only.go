@@ -214,7 +214,7 @@ func (a *Answerer) endMap(ctx context.Context, w *work) (flow.TurnNext, error) {
 // saidOfMap returns the reply that the output of a Map leads to, as models read it. The caller gets it in
 // the clear, as the caller of a trigger does.
 func (a *Answerer) saidOfMap(ctx context.Context, w *work, e execution.Execution) (string, error) {
-	output, err := a.d.Maps.ToldOutput(ctx, e)
+	output, err := a.d.Maps.OutputForModel(ctx, e)
 	return cmp.Or(shortened(textOf(output)), w.apology(agentloop.MapCompleted)), err
 }
 
