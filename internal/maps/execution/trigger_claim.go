@@ -136,12 +136,11 @@ func (s *triggers) newClaimTry(ctx context.Context, who actor.Actor, id uuid.UUI
 		RequestID: row.RequestID, SourceAddr: row.SourceAddr, WorkflowID: row.WorkflowID, Status: stepmachine.StatusRunning,
 		Governance: governanceApproved, UpdatedAt: try.params.Now, payload: try.params.Payload, mapName: v.Program.Definition().Name,
 	}
-	if refused != nil {
-		return try, nil
-	}
-	try.place, try.refused = s.places.placeOf(ctx, key, v, req.Payload, try.fresh, false)
-	if fault.As(try.refused) == nil || len(try.params.Keys) == 0 {
-		return try, try.refused
+	if refused == nil {
+		try.place, try.refused = s.places.placeOf(ctx, key, v, req.Payload, try.fresh, false)
+		if fault.As(try.refused) == nil || len(try.params.Keys) == 0 {
+			return try, try.refused
+		}
 	}
 	return try, nil
 }
