@@ -151,13 +151,14 @@ type Deps struct {
 // Service runs Maps. Each method belongs to one of its parts.
 type Service struct {
 	*rows
-	*workflows
-	*places
-	*views
-	*steps
-	*people
-	*changes
-	*triggers
+
+	workflows
+	places
+	views
+	steps
+	people
+	changes
+	triggers
 }
 
 // rows reads the rows of executions and the values of their steps. Every other part has it.
@@ -263,13 +264,15 @@ func New(cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	r := &rows{cfg: cfg, d: d, q: dbsqlc.New(), hub: ended.NewHub[Execution](), heads: kept}
-	s := &Service{rows: r, workflows: &workflows{rows: r, starts: newStarts()}, views: &views{r}}
-	s.places = &places{rows: r, workflows: s.workflows, sweptKey: sweptKey{key: []byte{}}}
-	s.steps = &steps{rows: r, workflows: s.workflows, places: s.places, views: s.views, filters: judged}
-	s.people = &people{rows: r, workflows: s.workflows, views: s.views, steps: s.steps}
-	s.changes = &changes{rows: r, views: s.views, steps: s.steps, people: s.people, reruns: newRerunCache()}
-	s.triggers = &triggers{
-		rows: r, workflows: s.workflows, places: s.places, views: s.views, steps: s.steps, people: s.people,
+	s := &Service{rows: r}
+	s.workflows = workflows{rows: r, starts: newStarts()}
+	s.places = places{rows: r, workflows: &s.workflows, sweptKey: sweptKey{key: []byte{}}}
+	s.views = views{r}
+	s.steps = steps{rows: r, workflows: &s.workflows, places: &s.places, views: &s.views, filters: judged}
+	s.people = people{rows: r, workflows: &s.workflows, views: &s.views, steps: &s.steps}
+	s.changes = changes{rows: r, views: &s.views, steps: &s.steps, people: &s.people, reruns: newRerunCache()}
+	s.triggers = triggers{
+		rows: r, workflows: &s.workflows, places: &s.places, views: &s.views, steps: &s.steps, people: &s.people,
 		room: d.Quotas.Room(quota.MapExecutions, d.Now),
 	}
 	d.Notices.OnNotice(s.hearEnd)
