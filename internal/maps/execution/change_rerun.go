@@ -95,7 +95,7 @@ func (b *rerun) goOn(ctx context.Context) error {
 	}
 	for _, r := range b.runs {
 		r.within(ctx)
-		if err := r.goOn(); err != nil {
+		if err := r.goOn(); err != nil { //nolint:contextcheck // the machine does no I/O
 			return err
 		}
 	}
@@ -306,10 +306,10 @@ func (b *rerun) runOnce(ctx context.Context, e Execution, payload json.RawMessag
 		trigger = Reference(triggerData, payload, nil)
 	}
 	var commands []stepmachine.Command
-	r.machine, commands = stepmachine.Begin(r.program, r.now, stepmachine.Beginning{
+	r.machine, commands = stepmachine.Begin(r.program, r.now, stepmachine.Beginning{ //nolint:contextcheck // the machine does no I/O
 		Execution: e.ExecutionID, TriggerData: trigger, Context: stepmachine.Of(mustJSON(contextOf(e))), DryRun: true,
 	})
-	return r, r.obey(commands)
+	return r, r.obey(commands) //nolint:contextcheck // as above
 }
 
 // fix sets a value that is not that of the dry run.
