@@ -137,9 +137,9 @@ soak: ## two APIs and two workers under load and kills, memory watched (SOAK_MIN
 	$(GO) test -vet=off -tags soak -run '^TestSoak' -count=1 -timeout 75m -v $(call tagged,soak)
 
 .PHONY: bench
-bench: bin/progress ## measure requests beside each other, and write docs/costs.md (ARGS='--only run')
+bench: bin/progress ## measure requests beside each other, and write docs/reference/costs.md (ARGS='--only run')
 	@$(PROGRESS) -o bin/agentruntime-dev ./cmd/agentruntime-dev
-	bin/agentruntime-dev bench --page docs/costs.md $(ARGS)
+	bin/agentruntime-dev bench --page docs/reference/costs.md $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built (not .dev, which has your data)

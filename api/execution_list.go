@@ -23,7 +23,7 @@ import (
 // kindAll lists executions of all kinds in one list.
 const kindAll = "all"
 
-// maxNameOfRun is the most bytes of an id that a caller gives a run (docs/api.md, sizes).
+// maxNameOfRun is the most bytes of an id that a caller gives a run (docs/reference/api.md, sizes).
 const maxNameOfRun = 255
 
 // knownBy has the filters that not every kind of execution knows, with the kinds that do.

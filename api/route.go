@@ -43,7 +43,7 @@ func (rt route) takesKeys() bool {
 	return rt.takes == takesKey || rt.takes == takesKeyOrJWT || rt.takes == takesServerKeyOrJWT || rt.takes == takesTrigger
 }
 
-// Body limits in bytes (docs/api.md, sizes).
+// Body limits in bytes (docs/reference/api.md, sizes).
 const (
 	bodyManagement = 64 << 10
 	bodyDefinition = 256 << 10 // a definition, as JSON or YAML

@@ -10,7 +10,7 @@ import (
 
 // specifiedRequests are the parameters and members of bodies that the interface specification lists,
 // by endpoint: name, type, a star after the type where it is required, and the values after an equals
-// sign where it lists them. docs/specification.md names these tests in the rows about them.
+// sign where it lists them. docs/design/specification.md names these tests in the rows about them.
 func specifiedRequests() map[string]string {
 	return map[string]string{
 		"GET /v1/runtime/actions/catalog":      "provider string, domain string, risk_level string=low|medium|high, connected_only boolean, format string, limit number, offset number",

@@ -33,7 +33,7 @@ func actionReference() string {
 
 func TestAuditPageListsTheTableOfActions(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("audit.md")
+	raw, err := os.ReadFile("operate/audit.md")
 	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(raw), actionsBegin)
 	require.True(t, found)
@@ -41,7 +41,7 @@ func TestAuditPageListsTheTableOfActions(t *testing.T) {
 	require.True(t, found)
 	want := before + actionsBegin + actionReference() + actionsEnd + after
 	if *update {
-		require.NoError(t, os.WriteFile("audit.md", []byte(want), 0o644))
+		require.NoError(t, os.WriteFile("operate/audit.md", []byte(want), 0o644))
 		return
 	}
 	require.Equal(t, want, string(raw), "make gen writes it again")

@@ -46,7 +46,7 @@ func TestBlocksSayWhatTheyAre(t *testing.T) {
 				require.False(t, command.MatchString(rest), "%s: commands in a block that is not sh:\n%s", page, block)
 			}
 			if slices.Contains([]string{"go", "python", "javascript"}, language) {
-				require.Equal(t, "webhooks.md", page, "the tests of %s read this page only", by)
+				require.Equal(t, "use/webhooks.md", page, "the tests of %s read this page only", by)
 			}
 			if language == "json" {
 				example, _, _ := strings.Cut(rest, "```")

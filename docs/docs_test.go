@@ -56,16 +56,16 @@ func TestErrorReferenceIsTheTable(t *testing.T) {
 	t.Parallel()
 	want := errorReference()
 	if *update {
-		require.NoError(t, os.WriteFile("errors.md", []byte(want), 0o644))
+		require.NoError(t, os.WriteFile("reference/errors.md", []byte(want), 0o644))
 	}
-	got, err := os.ReadFile("errors.md")
+	got, err := os.ReadFile("reference/errors.md")
 	require.NoError(t, err)
 	require.Equal(t, want, string(got), "make gen writes it again")
 }
 
 func TestConfigurationPageListsEveryVariable(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("configuration.md")
+	page, err := os.ReadFile("operate/configuration.md")
 	require.NoError(t, err)
 	rows := map[string]string{} // variable: default
 	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| (\\S*) *\\|").FindAllStringSubmatch(string(page), -1) {

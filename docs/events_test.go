@@ -77,13 +77,13 @@ func members(t *testing.T, b *strings.Builder, s event.Spec, names []string) {
 
 func TestEventsPageListsTheTableOfTypes(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("events.md")
+	raw, err := os.ReadFile("reference/events.md")
 	require.NoError(t, err)
 	before, _, found := strings.Cut(string(raw), eventsBegin)
 	require.True(t, found)
 	want := before + eventsBegin + "\n" + eventReference(t)
 	if *update {
-		require.NoError(t, os.WriteFile("events.md", []byte(want), 0o644))
+		require.NoError(t, os.WriteFile("reference/events.md", []byte(want), 0o644))
 		return
 	}
 	require.Equal(t, want, string(raw), "make gen writes it again")

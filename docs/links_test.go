@@ -15,9 +15,18 @@ import (
 // pages lists all documents of the project, from this folder.
 func pages(t *testing.T) []string {
 	t.Helper()
-	list, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	return append(list, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md", "../test/README.md")
+	return append(pagesHere(t), "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md", "../test/README.md")
+}
+
+// pagesHere lists the pages of this folder and of those below it.
+func pagesHere(t *testing.T) (list []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		list = append(list, found...)
+	}
+	return list
 }
 
 func TestLinksAllLeadToAPageAndItsHeading(t *testing.T) {
@@ -88,14 +97,13 @@ func TestSlugIsAsGitHubMakesIt(t *testing.T) {
 	}
 }
 
-func TestReadmeNamesEveryPage(t *testing.T) {
+func TestIndexNamesEveryPage(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
-	list, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	for _, page := range list {
-		require.Contains(t, string(readme), "(docs/"+page+")")
+	index := read(t, "README.md")
+	for _, page := range pagesHere(t) {
+		if page != "README.md" {
+			require.Contains(t, index, "("+page+")")
+		}
 	}
 }
 

@@ -173,13 +173,13 @@ func bounds(n exactjson.Node) string {
 
 func TestMapFormatPageListsTheSchema(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("map-format.md")
+	raw, err := os.ReadFile("reference/map-format.md")
 	require.NoError(t, err)
 	before, _, found := strings.Cut(string(raw), mapFormatBegin)
 	require.True(t, found)
 	want := before + mapFormatBegin + mapReference(t)
 	if *update {
-		require.NoError(t, os.WriteFile("map-format.md", []byte(want), 0o644))
+		require.NoError(t, os.WriteFile("reference/map-format.md", []byte(want), 0o644))
 		return
 	}
 	require.Equal(t, want, string(raw), "make gen writes it again")
@@ -188,7 +188,7 @@ func TestMapFormatPageListsTheSchema(t *testing.T) {
 // The example of the page is a definition without faults.
 func TestMapFormatPageHasAValidExample(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("map-format.md")
+	raw, err := os.ReadFile("reference/map-format.md")
 	require.NoError(t, err)
 	example := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(string(raw))
 	require.NotNil(t, example)

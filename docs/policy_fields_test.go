@@ -13,7 +13,7 @@ import (
 // The table of fields in policies.md says of each field who sets it, as the code does.
 func TestPoliciesPageSaysWhoSetsEachField(t *testing.T) {
 	t.Parallel()
-	_, part, found := strings.Cut(read(t, "policies.md"), "\n### Who sets a field\n")
+	_, part, found := strings.Cut(read(t, "use/policies.md"), "\n### Who sets a field\n")
 	require.True(t, found)
 	part, _, _ = strings.Cut(part, "\n#")
 	told, told2 := map[string]string{}, 0

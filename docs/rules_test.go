@@ -15,7 +15,7 @@ import (
 // The rules that the page shows have every member that a rule may have.
 func TestExampleOfRulesHasEveryMember(t *testing.T) {
 	t.Parallel()
-	_, from, found := strings.Cut(read(t, "catalog-and-providers.md"), "\n### Rules\n")
+	_, from, found := strings.Cut(read(t, "use/catalog-and-providers.md"), "\n### Rules\n")
 	require.True(t, found)
 	members := map[string]any{}
 	for range 2 {

@@ -51,7 +51,7 @@ func TestSpecificationPageNamesATestForEachRow(t *testing.T) {
 	t.Parallel()
 	tests := testsOfTheTree(t)
 	require.Greater(t, len(tests), 1000)
-	page := read(t, "specification.md")
+	page := read(t, "design/specification.md")
 	parts := regexp.MustCompile(`(?m)^## (\d)\. `).Split(page, -1)
 	rows, open := make([]int, len(parts)), 0
 	seen := map[string]bool{}

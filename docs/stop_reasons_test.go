@@ -62,7 +62,7 @@ func isType(e ast.Expr, in, of, name string) bool {
 // stopRows returns the rows of the table below a heading of stop-reasons.md: the first cell, and the test.
 func stopRows(t *testing.T, heading string) (names []string, tests map[string]string) {
 	t.Helper()
-	_, part, found := strings.Cut(read(t, "stop-reasons.md"), "\n## "+heading+"\n")
+	_, part, found := strings.Cut(read(t, "reference/stop-reasons.md"), "\n## "+heading+"\n")
 	require.True(t, found, heading)
 	part, _, _ = strings.Cut(part, "\n## ")
 	tests = map[string]string{}

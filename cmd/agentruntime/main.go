@@ -1,6 +1,6 @@
 // Command agentruntime is the product: `api` serves HTTP, `worker` runs workflows,
 // `migrate` brings the database up to date. Configuration comes from environment
-// variables, see docs/configuration.md.
+// variables, see docs/operate/configuration.md.
 package main
 
 import (

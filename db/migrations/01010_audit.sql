@@ -54,7 +54,7 @@ GRANT INSERT (id, tenant_id, actor_type, actor_id, action, provider, verb, risk_
     request_id, source_addr, input, details, subject_type, subject_id) ON audit_records TO agentruntime_app;
 
 -- The hash chain: hash = SHA-256(hash of seq - 1 || leaf), leaf = SHA-256 of the
--- record's text (docs/audit.md). Written behind the records, by one sealer of a tenant
+-- record's text (docs/operate/audit.md). Written behind the records, by one sealer of a tenant
 -- at a time.
 CREATE TABLE audit_seals (
     tenant_id uuid NOT NULL,

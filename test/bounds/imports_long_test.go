@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The promise for the largest documents in each form, which docs/costs.md has measured.
+// The promise for the largest documents in each form, which docs/reference/costs.md has measured.
 func TestChaosImportsOfTheLargestDocumentsTakeBoundedMemory(t *testing.T) {
 	t.Parallel()
 	const most, mostYAML = 24 << 20, 5<<20 - 10_000

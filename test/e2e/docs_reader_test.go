@@ -134,7 +134,7 @@ func (r reader) givesStripe(t *testing.T) string {
 func (r reader) givesPlatform(t *testing.T) string {
 	t.Helper()
 	var rules []json.RawMessage
-	for _, b := range blocks(t, "docs/catalog-and-providers.md") {
+	for _, b := range blocks(t, "docs/use/catalog-and-providers.md") {
 		if b.language != "json" || !strings.HasPrefix(b.text, "{\n  \"match\"") {
 			continue
 		}

@@ -259,7 +259,7 @@ type outcome struct {
 	free bool
 }
 
-// faultCase is one row of the table in docs/runs-and-the-fence.md.
+// faultCase is one row of the table in docs/use/runs-and-the-fence.md.
 type faultCase struct {
 	fault string
 	want  map[verbKind]outcome

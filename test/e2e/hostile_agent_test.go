@@ -217,13 +217,13 @@ func newHostileWorld(t *testing.T) *hostileWorld {
 	return w
 }
 
-// taintedPolicy is the policy of docs/messages.md for one verb.
+// taintedPolicy is the policy of docs/use/messages.md for one verb.
 func taintedPolicy(t *testing.T, verb string) (p map[string]any) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "messages.md"))
+	page, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "use", "messages.md"))
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(page), "```json\n{\"name\": \"Look at")
-	require.True(t, found, "docs/messages.md has the policy")
+	require.True(t, found, "docs/use/messages.md has the policy")
 	text, _, _ := strings.Cut(rest, "```")
 	require.NoError(t, json.Unmarshal([]byte(`{"name": "Look at`+text), &p))
 	p["name"], p["verbMatchers"] = verb, []any{map[string]any{"type": "verb", "value": verb}}

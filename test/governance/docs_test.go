@@ -11,11 +11,11 @@ import (
 	"agentruntime/test/rig"
 )
 
-// TestDecisionTableIsTheDocumented compares the table of docs/governance.md with the one
+// TestDecisionTableIsTheDocumented compares the table of docs/use/governance.md with the one
 // that is tested here.
 func TestDecisionTableIsTheDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "governance.md"))
+	text, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "use", "governance.md"))
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(text), "| Strictest action that applies |")
 	require.True(t, found, "the table of decisions")

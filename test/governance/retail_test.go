@@ -18,7 +18,7 @@ import (
 	"agentruntime/test/rig"
 )
 
-// retail is a shop with the verbs of docs/retail-policies.md. It counts what it gets.
+// retail is a shop with the verbs of docs/use/retail-policies.md. It counts what it gets.
 type retail struct {
 	srv *httptest.Server
 
@@ -106,7 +106,7 @@ func retailWorld(t *testing.T) (*world, *retail) {
 // retailPolicies are those of the page, by their names.
 func retailPolicies(t *testing.T) map[string]m {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "retail-policies.md"))
+	page, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "use", "retail-policies.md"))
 	require.NoError(t, err)
 	policies := map[string]m{}
 	for i, block := range strings.Split(string(page), "```json\n") {

@@ -13,7 +13,7 @@ import (
 // outcome is what becomes of a call.
 type outcome string
 
-// Outcomes, as docs/governance.md has them.
+// Outcomes, as docs/use/governance.md has them.
 const (
 	allowed  outcome = "allow"            // runs
 	notified outcome = "allow, notify"    // runs, and its audit record says so

@@ -25,7 +25,7 @@ func sides(call governance.Call, list ...governance.Condition) (blocks, allows b
 	return len(b.Matches) > 0, len(a.Matches) > 0
 }
 
-// The table of docs/policies.md: in doubt, on either side of not, the stricter side counts.
+// The table of docs/use/policies.md: in doubt, on either side of not, the stricter side counts.
 func TestGroupsResolveDoubtOnceAtTheTop(t *testing.T) {
 	t.Parallel()
 	large, vip := cond("args.amount", "greater", "1000"), cond("args.tags", "contains", `"vip"`)

@@ -14,7 +14,7 @@ import (
 // Decision is what governance decides about a call. Rows and audit records store it as text.
 type Decision string
 
-// Decisions (docs/governance.md).
+// Decisions (docs/use/governance.md).
 const (
 	Allow           Decision = "allow"
 	Block           Decision = "block"
@@ -125,7 +125,7 @@ func (s *Set) Version() int64 {
 // maxName is the longest provider:verb_name that needs no memory of its own.
 const maxName = 128
 
-// registryDefault returns the default for the verb's risk level (docs/governance.md). Low
+// registryDefault returns the default for the verb's risk level (docs/use/governance.md). Low
 // risk runs, and medium risk runs with a notice. High risk is blocked until a policy
 // requires approval. An unknown level is blocked.
 func registryDefault(c *Call) Verdict {

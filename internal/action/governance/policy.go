@@ -11,7 +11,7 @@ import (
 	"agentruntime/internal/base/actor"
 )
 
-// Policy is one rule of a tenant (docs/policies.md). It applies to a call if one of its
+// Policy is one rule of a tenant (docs/use/policies.md). It applies to a call if one of its
 // matchers fits, or it has none, if Match does not exclude the call, and if all its conditions
 // are true.
 // Conditions are entries that must all be met; each is a condition or a group.

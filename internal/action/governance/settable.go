@@ -9,7 +9,7 @@ import (
 // every caller who writes that word.
 type SetBy string
 
-// Who sets a field. docs/policies.md shows these words.
+// Who sets a field. docs/use/policies.md shows these words.
 const (
 	SetByTenant   SetBy = "the tenant, by JWT or a key that manages it"
 	SetByService  SetBy = "the service"
@@ -31,7 +31,7 @@ type FieldInfo struct {
 	kind kind // of a field with one value: what it is where it is not null
 }
 
-// FieldInfos returns all fields. docs/policies.md has a row for each.
+// FieldInfos returns all fields. docs/use/policies.md has a row for each.
 func FieldInfos() []FieldInfo {
 	return []FieldInfo{
 		{argsPrefix + anyPath, SetByCall, 0},

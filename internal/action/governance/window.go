@@ -12,7 +12,7 @@ import (
 )
 
 // Window is what a condition may ask about the calls of a period, the call itself included: how
-// many there are, or the sum of one of their arguments. docs/policies.md says which calls count.
+// many there are, or the sum of one of their arguments. docs/use/policies.md says which calls count.
 type Window struct {
 	// By is the field of which all these calls have the same value.
 	By string `json:"by"`

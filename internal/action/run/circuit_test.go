@@ -420,7 +420,7 @@ func TestReadBackIsNotMadeAtAnOpenCircuit(t *testing.T) {
 	require.Equal(t, sent+1, r.provider.effects.Load())
 }
 
-// The trip that authenticates the caller comes before these; see docs/costs.md.
+// The trip that authenticates the caller comes before these; see docs/reference/costs.md.
 func TestCircuitCostsNoTrip(t *testing.T) {
 	t.Parallel()
 	r, c := newCircuitRig(t)

@@ -39,7 +39,7 @@ type move struct {
 }
 
 // moves is the whole state machine. A test checks the queries and the diagram in
-// docs/runs-and-the-fence.md against it.
+// docs/use/runs-and-the-fence.md against it.
 func moves() []move {
 	unsent := []State{StateBlocked, StateRefused}
 	return []move{

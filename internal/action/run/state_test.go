@@ -108,7 +108,7 @@ func TestMovesAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	page := projectFile(t, "docs/runs-and-the-fence.md")
+	page := projectFile(t, "docs/use/runs-and-the-fence.md")
 	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z_, ]+) \| ([a-z_, ]+) \| [A-Z].*\|$`).FindAllStringSubmatch(page, -1) {
 		for from := range strings.SplitSeq(row[1], ", ") {
 			for to := range strings.SplitSeq(row[2], ", ") {

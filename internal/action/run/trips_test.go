@@ -45,7 +45,7 @@ func (r *rig) counting(oneProcess bool) *trips {
 	return count
 }
 
-// The trip that authenticates the caller comes before these; see docs/costs.md.
+// The trip that authenticates the caller comes before these; see docs/reference/costs.md.
 func TestRunTakesThreeTripsAndOneMoreApart(t *testing.T) {
 	t.Parallel()
 	for oneProcess, want := range map[bool]int64{true: 3, false: 4} {
@@ -91,7 +91,7 @@ func (r *rig) windowed(list ...governance.Policy) {
 }
 
 // A window costs nothing where no policy with one may be about the call, and the call that is only counted
-// takes no trip more; see docs/costs.md.
+// takes no trip more; see docs/reference/costs.md.
 func TestWindowTakesOneTripWhereItIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -153,7 +153,7 @@ func TestRunThatWaitedForItsWorkflowIsReadAgain(t *testing.T) {
 }
 
 // The desk adds four trips: authenticate, the approval, the proposal, and the approval again.
-// See docs/costs.md.
+// See docs/reference/costs.md.
 func TestDecisionIsCountedAndSentInSixTrips(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -175,7 +175,7 @@ func TestDecisionIsCountedAndSentInSixTrips(t *testing.T) {
 	}
 }
 
-// The trip that authenticates the caller comes before; see docs/costs.md.
+// The trip that authenticates the caller comes before; see docs/reference/costs.md.
 func TestReadOfARunThatWaitsTakesOneTrip(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -78,7 +78,7 @@ func TestFactIsAmongTheFirstFive(t *testing.T) {
 	t.Logf("%d questions: the fact is among the first five for %d (%.1f %%), the first for %d", asked, found, 100*float64(found)/float64(asked), first)
 	require.Equal(t, 150, asked)
 	require.GreaterOrEqual(t, found*10, asked*9)
-	page, err := os.ReadFile("../../../docs/memory.md")
+	page, err := os.ReadFile("../../../docs/use/memory.md")
 	require.NoError(t, err)
 	text := strings.Join(strings.Fields(string(page)), " ")
 	require.Contains(t, text, fmt.Sprintf("A test asks %d questions", asked))

@@ -10,7 +10,7 @@ type Spec struct {
 	Code    Code
 	Status  int    // HTTP status
 	Message string // default public message
-	When    string // for the reference in docs/errors.md
+	When    string // for the reference in docs/reference/errors.md
 }
 
 // The codes. Table below says the status, the message and the cause of each.
@@ -102,7 +102,7 @@ const (
 	CodeRunExpired         Code = "RUN_EXPIRED"
 )
 
-// Table returns the rows of the error reference in the order of docs/errors.md.
+// Table returns the rows of the error reference in the order of docs/reference/errors.md.
 func Table() []Spec {
 	return []Spec{
 		{CodeInvalidJSON, http.StatusBadRequest, "The request body is not acceptable JSON.", "The body is not one JSON value, or has duplicate names, bad UTF-8, NUL, too deep nesting or an unreasonable number."},
@@ -175,7 +175,7 @@ func Table() []Spec {
 		{CodeInternal, http.StatusInternalServerError, "Something failed on our side.", "A fault of ours. Quote `requestId`; a run can be repeated with the same id."},
 		{CodeProviderError, http.StatusBadGateway, "The provider failed or was not understood.", "The provider answered 5xx, or its answer is not what its document says."},
 		{CodeModelError, http.StatusBadGateway, "The model has not answered.", "The model refused, failed or did not answer in time, and so did those of its fallback. The message has the reason."},
-		{CodeCircuitOpen, http.StatusServiceUnavailable, "The last calls of this provider failed, so no call is sent to it for a while. Nothing was sent; the id may be used again.", "The circuit of the provider is open, see `Retry-After` and docs/circuits.md. Nothing was sent, and the id stays free."},
+		{CodeCircuitOpen, http.StatusServiceUnavailable, "The last calls of this provider failed, so no call is sent to it for a while. Nothing was sent; the id may be used again.", "The circuit of the provider is open, see `Retry-After` and docs/operate/circuits.md. Nothing was sent, and the id stays free."},
 		{CodeServiceUnavailable, http.StatusServiceUnavailable, "The service cannot take the call at this moment.", "The database, the workflow engine or the key management service is not reachable. Repeat with the same id after `Retry-After`; `message` says whether a call without one was withdrawn."},
 		{CodeProviderTimeout, http.StatusGatewayTimeout, "The provider did not answer in time.", "A read, or a call that provably was not sent, ran out of time."},
 		{CodeOutcomeUnknown, http.StatusGatewayTimeout, "The call was sent and its outcome is not known.", "A write was sent, and not answered, answered by a gateway only, or refused after a lost answer. It is never re-sent; settle it with `POST /v1/executions/{id}/resolve`."},

@@ -3,7 +3,7 @@ package verb
 import "slices"
 
 // OfMethod returns the risk and the operation type of an HTTP method where nothing else is
-// said about the operation (docs/catalog-and-providers.md).
+// said about the operation (docs/use/catalog-and-providers.md).
 func OfMethod(method string) (Risk, Operation) {
 	switch method {
 	case "GET", "HEAD":

@@ -14,7 +14,7 @@ import (
 	"agentruntime/internal/base/strictjson"
 )
 
-// Limits of a read-back. They keep a plan small; docs/catalog-and-providers.md names them.
+// Limits of a read-back. They keep a plan small; docs/use/catalog-and-providers.md names them.
 const (
 	maxReadBack = 8 << 10 // bytes of args and of match
 	maxEquals   = 16      // places that are compared

@@ -15,7 +15,7 @@ import (
 // Risk is a verb's risk level. The catalog stores it as text.
 type Risk string
 
-// Risk levels (docs/governance.md).
+// Risk levels (docs/use/governance.md).
 const (
 	RiskLow    Risk = "low"
 	RiskMedium Risk = "medium"
@@ -25,7 +25,7 @@ const (
 // Operation is what a verb does to the provider's state.
 type Operation string
 
-// Operation types (docs/catalog-and-providers.md).
+// Operation types (docs/use/catalog-and-providers.md).
 const (
 	Read  Operation = "read"
 	Write Operation = "write"

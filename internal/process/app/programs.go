@@ -22,7 +22,7 @@ const (
 	programWait = 5 * time.Second
 )
 
-// programBounds are those of docs/results.md.
+// programBounds are those of docs/use/results.md.
 func programBounds() jqchild.Config {
 	return jqchild.Config{Children: programChildren, Share: programsOfTenant, Time: programTime, Reading: programReading, Here: programHere, Wait: programWait}
 }

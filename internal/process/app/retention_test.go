@@ -162,7 +162,7 @@ func TestEveryTableIsForgottenOrKeptForAReason(t *testing.T) {
 		}
 	}
 	require.Empty(t, run, "no such jobs")
-	page, err := os.ReadFile("../../../docs/operations.md")
+	page, err := os.ReadFile("../../../docs/operate/operations.md")
 	require.NoError(t, err)
 	for _, table := range tables {
 		var rows int
@@ -171,13 +171,13 @@ func TestEveryTableIsForgottenOrKeptForAReason(t *testing.T) {
 		switch {
 		case job != "":
 			require.Zero(t, rows, "%s has an old row after %q", table, job)
-			require.Contains(t, string(page), "`"+job+"`", "docs/operations.md names the job")
+			require.Contains(t, string(page), "`"+job+"`", "docs/operate/operations.md names the job")
 		case reason != "":
 			require.Equal(t, 1, rows, "%s is to be kept", table)
 		default:
-			t.Errorf("%s: say in this test which job deletes its old rows, or why they stay, and in docs/operations.md", table)
+			t.Errorf("%s: say in this test which job deletes its old rows, or why they stay, and in docs/operate/operations.md", table)
 		}
-		require.Contains(t, string(page), "`"+table+"`", "docs/operations.md says how long the rows of each table are kept")
+		require.Contains(t, string(page), "`"+table+"`", "docs/operate/operations.md says how long the rows of each table are kept")
 	}
 	for table := range forgotten {
 		require.Contains(t, tables, table)

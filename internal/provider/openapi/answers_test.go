@@ -10,7 +10,7 @@ import (
 	"agentruntime/internal/provider/openapi"
 )
 
-// Bounds of the schemas of answers, as docs/catalog-and-providers.md has them.
+// Bounds of the schemas of answers, as docs/use/catalog-and-providers.md has them.
 const (
 	mostOfAnswer  = 16 << 10
 	mostOfAnswers = 8 << 20

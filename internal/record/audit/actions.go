@@ -176,12 +176,12 @@ const (
 type ActionSpec struct {
 	Action  Action
 	Subject Subject
-	When    string // for docs/audit.md
+	When    string // for docs/operate/audit.md
 	// Event is the public event that tells of the action; "" where none does.
 	Event string
 }
 
-// Actions returns the table of actions in the order of docs/audit.md. Every action that is
+// Actions returns the table of actions in the order of docs/operate/audit.md. Every action that is
 // written anywhere, in Go or in SQL, has a row here.
 func Actions() []ActionSpec { //nolint:funlen // a table
 	return []ActionSpec{

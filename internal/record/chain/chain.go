@@ -1,7 +1,7 @@
 // Package chain is the form of the audit trail outside of the database: the text of a
 // record, the hash chain over these texts, the signatures, and the verifier of an exported
 // file. internal/record/audit writes with it, and `agentruntime audit verify` reads with it.
-// It does no I/O of its own and knows no database. docs/audit.md describes the form for
+// It does no I/O of its own and knows no database. docs/operate/audit.md describes the form for
 // other implementations.
 package chain
 

@@ -202,7 +202,7 @@ func TestErasureReachesTheEventsAboutACustomer(t *testing.T) {
 	require.Equal(t, 6, w.number("SELECT count(*) FROM events"))
 }
 
-// The statement is that of docs/operations.md.
+// The statement is that of docs/operate/operations.md.
 func TestEventsOfAnotherClusterAreThereAfterTheDocumentedStatement(t *testing.T) {
 	t.Parallel()
 	w, tenant := newWorld(t, nil), uuid.New()

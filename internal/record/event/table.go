@@ -18,7 +18,7 @@ type Spec struct {
 	sample Event
 }
 
-// Types returns the table, in the order of docs/events.md. Every type that is emitted has a row.
+// Types returns the table, in the order of docs/reference/events.md. Every type that is emitted has a row.
 func Types() []Spec { //nolint:funlen // a table
 	call := Call{Verb: "shop:create_order", Provider: "shop", RiskLevel: "medium", OperationType: "write"}
 	about := About{ExecutionID: "order-2026-0001", SessionID: "sess_42", CustomerID: "cus_1001"}

@@ -90,7 +90,7 @@ type Spec struct {
 	sum string
 }
 
-// Table returns all quotas, in the order of docs/configuration.md. Each default is far above
+// Table returns all quotas, in the order of docs/operate/configuration.md. Each default is far above
 // what a tenant needs that uses the service by hand or by program, and small enough that
 // a page, a count and a decision stay quick for a tenant that reaches it.
 func Table() []Spec { //nolint:funlen // a table

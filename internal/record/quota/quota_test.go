@@ -14,7 +14,7 @@ import (
 
 func TestDocumentedQuotasAreThoseOfTheTable(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/configuration.md")
+	page, err := os.ReadFile("../../../docs/operate/configuration.md")
 	require.NoError(t, err)
 	for _, s := range quota.Table() {
 		most := strconv.FormatInt(s.Most, 10)

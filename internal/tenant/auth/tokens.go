@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// TokenLifetime is how long a JWT is good for, as docs/api.md promises.
+	// TokenLifetime is how long a JWT is good for, as docs/reference/api.md promises.
 	TokenLifetime = 60 * time.Minute
 	// clockSkew is how far behind the clock of another API process may be: a token
 	// is valid that much before it was issued, never after it has expired.

@@ -19,7 +19,7 @@ import (
 // Sizes of what a customer has.
 const (
 	maxEmail    = 254      // characters: RFC 5321 gives a path 256 with its brackets
-	maxName     = 255      // characters (docs/api.md, sizes)
+	maxName     = 255      // characters (docs/reference/api.md, sizes)
 	maxExternal = 255      // characters
 	maxMetadata = 16 << 10 // bytes, as of a run
 	maxTags     = 50

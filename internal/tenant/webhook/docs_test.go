@@ -18,10 +18,10 @@ import (
 	"agentruntime/internal/base/flow"
 )
 
-// example returns the block of docs/webhooks.md in a language, from the text on.
+// example returns the block of docs/use/webhooks.md in a language, from the text on.
 func example(t *testing.T, language, from string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/webhooks.md")
+	page, err := os.ReadFile("../../../docs/use/webhooks.md")
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(page), from)
 	require.True(t, found, from)
