@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -25,9 +23,9 @@ import (
 	"agentruntime/internal/provider/openapi"
 )
 
-//go:generate go test -count=1 -run TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions|TestEventsPageListsTheTableOfTypes|TestMapFormatPageListsTheSchema . -update
+//go:generate go test -count=1 -run TestErrorReferenceIsTheTable|TestAuditPageListsTheTableOfActions|TestEventsPageListsTheTableOfTypes|TestMapFormatPageListsTheSchema|TestPackagesPageListsEveryPackage . -update
 
-var update = flag.Bool("update", false, "write errors.md and the table in audit.md again")
+var update = flag.Bool("update", false, "write the pages, and parts of pages, that are made of code again")
 
 // errorReference renders the table of errors.
 func errorReference() string {
@@ -77,35 +75,6 @@ func TestConfigurationPageListsEveryVariable(t *testing.T) {
 		want[name] = f.Tag.Get("envDefault")
 	}
 	require.Equal(t, want, rows)
-}
-
-func TestArchitectureNamesEveryPackage(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../ARCHITECTURE.md")
-	require.NoError(t, err)
-	packages := map[string]bool{}
-	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		switch name := d.Name(); {
-		case err != nil:
-			return err
-		case d.IsDir() && (name == "node_modules" || name == "bin" || len(name) > 2 && name[0] == '.'):
-			return filepath.SkipDir
-		case name == "go.mod" && path != "../go.mod": // another module
-			return filepath.SkipDir
-		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
-			packages[filepath.ToSlash(filepath.Dir(path))] = true
-		}
-		return nil
-	})
-	require.NoError(t, err)
-	delete(packages, "..")
-	require.Greater(t, len(packages), 20)
-	for p := range packages {
-		name := "`" + strings.TrimPrefix(p, "../") + "`"
-		if !strings.Contains(string(text), name) {
-			t.Errorf("ARCHITECTURE.md has no row for %s", name)
-		}
-	}
 }
 
 // shop are the verbs of the sandbox under the slug that make dev gives it.

@@ -1,4 +1,4 @@
-// Package wire is the shared kernel of the HTTP API: the call with its body, parameters
+// Package wire has what all handlers of the HTTP API share: the call with its body, parameters
 // and caller, checks of the form of a request, the envelope, pages and cursors,
 // middleware and streams. The handlers of package api use it, and so does every later
 // package of handlers. It never imports a domain package, and it decides nothing about
