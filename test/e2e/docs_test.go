@@ -28,6 +28,7 @@ import (
 // order of the pages.
 var notRun = []string{
 	"README.md: it installs packages of the machine, as root",
+	"README.md: the test of these pages has started what it starts",
 	"README.md: make test runs the test of these pages, which has started what make dev starts",
 	"docs/use/getting-started.md: the test of these pages has started what it starts",
 	"docs/operate/temporal-ui.md: no package of README.md has the temporal command",
