@@ -11,7 +11,7 @@ import (
 	"agentruntime/test/rig"
 )
 
-// pendingOnly is the policy of docs/use/retail-policies.md about the status of an order.
+// pendingOnly is the policy of docs/use/policies.md about the status of an order.
 func pendingOnly(t *testing.T) m {
 	t.Helper()
 	return retailPolicies(t)["Only pending orders change"]

@@ -18,7 +18,7 @@ import (
 	"agentruntime/test/rig"
 )
 
-// retail is a shop with the verbs of docs/use/retail-policies.md. It counts what it gets.
+// retail is a shop with the verbs of docs/use/policies.md. It counts what it gets.
 type retail struct {
 	srv *httptest.Server
 
@@ -106,10 +106,13 @@ func retailWorld(t *testing.T) (*world, *retail) {
 // retailPolicies are those of the page, by their names.
 func retailPolicies(t *testing.T) map[string]m {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "use", "retail-policies.md"))
+	page, err := os.ReadFile(filepath.Join(rig.Root(), "docs", "use", "policies.md"))
 	require.NoError(t, err)
+	_, part, found := strings.Cut(string(page), "\n## The policies of a shop's agent\n")
+	require.True(t, found)
+	part, _, _ = strings.Cut(part, "\n## ")
 	policies := map[string]m{}
-	for i, block := range strings.Split(string(page), "```json\n") {
+	for i, block := range strings.Split(part, "```json\n") {
 		if i == 0 {
 			continue
 		}
