@@ -75,10 +75,10 @@ func (c *count) note(want string, got language.Language, ok bool) (right bool) {
 	return false
 }
 
-// published fails where docs/use/languages.md has other figures than were counted.
+// published fails where docs/use/memory.md has other figures than were counted.
 func published(t *testing.T, what string, c count) {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/use/languages.md")
+	page, err := os.ReadFile("../../../docs/use/memory.md")
 	require.NoError(t, err)
 	of := strconv.Itoa(c.of)
 	if n := len(of) - 3; n > 0 {

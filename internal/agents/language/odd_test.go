@@ -13,7 +13,7 @@ import (
 // What is no plain sentence: the page has the same table. The code is what a message is surely in.
 func TestLanguageOfOddMessages(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/use/languages.md")
+	page, err := os.ReadFile("../../../docs/use/memory.md")
 	require.NoError(t, err)
 	for _, c := range []struct{ what, message, want string }{
 		{"emoji", "🙂👍", ""},
