@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -113,4 +114,15 @@ func TestArchitectureStaysShort(t *testing.T) {
 	t.Parallel()
 	const most = 14_000 // characters
 	require.LessOrEqual(t, len([]rune(read(t, "../ARCHITECTURE.md"))), most, "reasons belong in docs/design")
+}
+
+func TestArchitectureNamesFilesThatAreThere(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile("`((?:internal|api|workflows|activities|db|docs|queries|test)/[a-z0-9_./-]+)`")
+	found := named.FindAllStringSubmatch(read(t, "../ARCHITECTURE.md"), -1)
+	require.Greater(t, len(found), 50)
+	for _, file := range found {
+		_, err := os.Stat(filepath.Join("..", file[1]))
+		require.NoError(t, err)
+	}
 }
