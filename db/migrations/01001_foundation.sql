@@ -62,7 +62,7 @@ CREATE TABLE heartbeats (
 GRANT SELECT,INSERT,UPDATE ON heartbeats TO agentruntime_app;
 
 -- The data key of each tenant, sealed under a key-encryption key which the database never has.
--- The arguments and results of its runs are sealed under the data key. See docs/operate/at-rest.md.
+-- The arguments and results of its runs are sealed under the data key. See docs/operate/operations.md.
 -- A tenant's key is made when it is first needed, and stays: only its wrapping changes.
 CREATE TABLE tenant_keys (
     tenant_id   uuid PRIMARY KEY REFERENCES tenants (id),
