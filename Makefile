@@ -32,7 +32,7 @@ dev_binary = bin/agentruntime-dev$(if $(TEMPORAL),-external)
 .PHONY: dev
 dev: bin/progress ## run everything in one process tree (ARGS='--listen :8080', TEMPORAL=host:port)
 	@echo 'Compiling what is not compiled yet; the first time takes minutes.'
-	@GOFLAGS="$$GOFLAGS -ldflags=$(STAMP)" $(PROGRESS) $(if $(TEMPORAL),-tags external) -o $(dev_binary) ./cmd/agentruntime-dev
+	@GOFLAGS="$$($(GO) env GOFLAGS) -ldflags=$(STAMP)" $(PROGRESS) $(if $(TEMPORAL),-tags external) -o $(dev_binary) ./cmd/agentruntime-dev
 	@$(dev_binary) $(if $(TEMPORAL),--temporal '$(TEMPORAL)') $(ARGS)
 
 .PHONY: build
