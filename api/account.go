@@ -37,7 +37,7 @@ type signupView struct {
 
 // signUp answers without a Location. The caller must not learn whether the address had a
 // user before.
-func (s *Server) signUp(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) signUp(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b signupBody
 	if err := c.Decode(&b); err != nil {
 		return wire.Reply{}, err
@@ -50,7 +50,7 @@ func (s *Server) signUp(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	up, err := s.deps.Accounts.SignUp(ctx, c.Actor, in)
+	up, err := h.accounts.SignUp(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -82,7 +82,7 @@ func viewLogin(l account.Login) loginView {
 	}
 }
 
-func (s *Server) logIn(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) logIn(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b loginBody
 	if err := c.Decode(&b); err != nil {
 		return wire.Reply{}, err
@@ -92,7 +92,7 @@ func (s *Server) logIn(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	login, err := s.deps.Accounts.LogIn(ctx, c.Actor, in)
+	login, err := h.accounts.LogIn(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -106,7 +106,7 @@ type acceptBody struct {
 }
 
 // acceptInvitation answers like a login: the invited person has their first session.
-func (s *Server) acceptInvitation(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) acceptInvitation(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b acceptBody
 	if err := c.Decode(&b); err != nil {
 		return wire.Reply{}, err
@@ -119,7 +119,7 @@ func (s *Server) acceptInvitation(ctx context.Context, c *wire.Call) (wire.Reply
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	login, err := s.deps.Accounts.AcceptInvitation(ctx, c.Actor, in)
+	login, err := h.accounts.AcceptInvitation(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -130,7 +130,7 @@ type refreshBody struct {
 	RefreshToken *string `json:"refresh_token"`
 }
 
-func (s *Server) refresh(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) refresh(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b refreshBody
 	if err := c.Decode(&b); err != nil {
 		return wire.Reply{}, err
@@ -140,7 +140,7 @@ func (s *Server) refresh(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	login, err := s.deps.Accounts.Refresh(ctx, c.Actor, token)
+	login, err := h.accounts.Refresh(ctx, c.Actor, token)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -148,8 +148,8 @@ func (s *Server) refresh(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 }
 
 // logOut reads no body. The token names the session that ends.
-func (s *Server) logOut(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Accounts.LogOut(ctx, c.Actor, c.SessionID); err != nil {
+func (h *accountHandlers) logOut(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.accounts.LogOut(ctx, c.Actor, c.SessionID); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(map[string]bool{"logged_out": true}), nil

@@ -197,7 +197,7 @@ func accountServer(t *testing.T, d *door) *Server {
 	s, err := New(Deps{
 		Auth: d, Revocations: d, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) ([]string, error) { return nil, nil },
 		Accounts: d, Keys: d, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{}, Importer: struct{ Importer }{},
-		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Files: struct{ Files }{}, Approvals: struct{ Approvals }{}, Policies: struct{ Policies }{},
+		Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Files: struct{ Files }{}, Customers: struct{ Customers }{}, Facts: struct{ Facts }{}, Budgets: struct{ Budgets }{}, KillSwitches: struct{ KillSwitches }{}, ModelProviders: struct{ ModelProviders }{}, Approvals: struct{ Approvals }{}, Policies: struct{ Policies }{},
 		Audit: struct{ Audit }{}, Events: struct{ Events }{}, Webhooks: struct{ Webhooks }{}, Creations: struct{ Creations }{}, RateLimits: struct{ RateLimits }{}, Addresses: anyAddress(), Maps: struct{ Maps }{}, Agents: struct{ Agents }{}, Advice: struct{ Advice }{}, Authoring: struct{ Authoring }{}, Tooling: struct{ Tooling }{}, Executions: struct{ Executions }{}, Conversations: struct{ Conversations }{}, GoalChanges: struct{ GoalChanges }{}, AgentSessions: struct{ AgentSessions }{}, Sandboxes: struct{ Sandboxes }{}, Proxies: wire.Proxies{netip.MustParsePrefix("192.0.2.128/25")},
 	})
 	require.NoError(t, err)
@@ -391,4 +391,13 @@ func TestLoginBehindATrustedProxyHasTheCallersAddress(t *testing.T) {
 		accountServer(t, d).ServeHTTP(httptest.NewRecorder(), r)
 		require.Equal(t, want, d.who.SourceAddr)
 	}
+}
+
+func TestServerNamesTheCollaboratorsItLacks(t *testing.T) {
+	t.Parallel()
+	_, err := New(Deps{Auth: &door{}, Runs: struct{ Runs }{}})
+	require.ErrorContains(t, err, "missing: Revocations, Log, Ready,")
+	require.ErrorContains(t, err, "Customers, Facts")
+	require.NotContains(t, err.Error(), "Auth,")
+	require.NotContains(t, err.Error(), "Runs,")
 }

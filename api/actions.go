@@ -57,7 +57,7 @@ type runBody struct {
 // maxMetadata is the most bytes of metadata.
 const maxMetadata = 16 << 10
 
-func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *actionHandlers) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b runBody
 	if err := c.DecodeExact(&b, "/args", "/metadata"); err != nil {
 		return wire.Reply{}, err
@@ -70,10 +70,10 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	room := &answerRoom{s: s, c: c}
-	out, err := s.deps.Runs.Do(run.WithRoom(ctx, room.take), c.Actor, req)
+	room := &answerRoom{answers: h.answers, c: c}
+	out, err := h.runs.Do(run.WithRoom(ctx, room.take), c.Actor, req)
 	if err != nil {
-		return wire.Reply{}, s.suggest(ctx, c, req.Verb, err)
+		return wire.Reply{}, h.suggestions.suggest(ctx, c, req.Verb, err)
 	}
 	waits := out.Run.State == run.StatePending && respondsAsync(c)
 	if f := out.Fault(); f != nil && !waits {
@@ -82,8 +82,8 @@ func (s *Server) runAction(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err := room.take(ctx, out.Run.ExecutionID, len(out.Run.Result)); err != nil {
 		return wire.Reply{}, err
 	}
-	data := s.runData(out)
-	if err := s.shape(ctx, c.Actor.TenantID, form, out.Run, &data); err != nil {
+	data := h.runData(out)
+	if err := h.shape(ctx, c.Actor.TenantID, form, out.Run, &data); err != nil {
 		return wire.Reply{}, err
 	}
 	rep := wire.OK(data)
@@ -218,13 +218,13 @@ type runData struct {
 	ApprovalStatus   string          `json:"approval_status,omitempty"`
 }
 
-func (s *Server) runData(out run.Outcome) runData {
+func (h *actionHandlers) runData(out run.Outcome) runData {
 	r := out.Run
 	d := runData{
 		Result: r.Result, Normalized: json.RawMessage("{}"), ExecutionID: r.ExecutionID, FenceStatus: wire.FenceStatus(r.State.Ended(), false), GovernanceStatus: governanceStatus(r),
 		ApprovedBy: approvedBy(r),
 		Status:     r.State.Status(), Provider: r.Verb.Provider, Verb: r.Verb.String(), RiskLevel: string(r.Risk),
-		DurationMS: milliseconds(r.Took(s.deps.Now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
+		DurationMS: milliseconds(r.Took(h.now())), CredentialSource: credentialSource(r), ProviderStatus: r.ProviderStatus,
 		DryRun: r.DryRun, Intercepted: intercepted(r), ApprovalID: r.ApprovalID, ApprovalStatus: out.ApprovalStatus, resultNote: noteOf(r),
 	}
 	if d.Result == nil {
@@ -365,8 +365,8 @@ func policyName(decided bool, policy string) string {
 	return policy
 }
 
-func (s *Server) evaluate(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	leave, err := s.roomToJudge(ctx, c)
+func (h *actionHandlers) evaluate(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	leave, err := h.roomToJudge(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -382,9 +382,9 @@ func (s *Server) evaluate(ctx context.Context, c *wire.Call) (wire.Reply, error)
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	e, err := s.deps.Runs.Evaluate(ctx, c.Actor, q)
+	e, err := h.runs.Evaluate(ctx, c.Actor, q)
 	if err != nil {
-		return wire.Reply{}, s.suggest(ctx, c, q.Verb, err)
+		return wire.Reply{}, h.suggestions.suggest(ctx, c, q.Verb, err)
 	}
 	policy := policyName(true, e.Verdict.PolicyName)
 	asked, notAsked := e.Verdict.ShownRequirements()

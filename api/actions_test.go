@@ -40,39 +40,38 @@ func TestGovernanceStatusOfEachState(t *testing.T) {
 // A dry run remains one, also after its request was approved and sent.
 func TestDryRunStaysInterceptedAfterApproval(t *testing.T) {
 	t.Parallel()
-	s := &Server{deps: Deps{Now: func() time.Time { return someday }}}
+	s := assemble(Deps{Now: func() time.Time { return someday }})
 	r := run.Run{
 		State: run.StateIntercepted, DryRun: true, Held: true, Operation: verb.Write, Verb: verb.Name{Provider: "shop", Verb: "pay"},
 		Result: json.RawMessage(`{"method":"POST"}`), CreatedAt: someday,
 	}
-	first := s.runData(run.Outcome{Run: r})
+	first := s.actions.runData(run.Outcome{Run: r})
 	require.True(t, first.Intercepted)
 	require.Equal(t, "executed", first.FenceStatus)
 	require.Contains(t, first.Message, "nothing was sent")
 
 	r.State, r.Result = run.StateExecuted, json.RawMessage(`{"id":"1"}`)
-	repeat := s.runData(run.Outcome{Run: r, Cached: true})
+	repeat := s.actions.runData(run.Outcome{Run: r, Cached: true})
 	require.True(t, repeat.Intercepted)
 	require.True(t, repeat.DryRun)
 	require.JSONEq(t, `{"id":"1"}`, string(repeat.Result))
 
 	r.Operation, r.Held = verb.Read, false
-	require.False(t, s.runData(run.Outcome{Run: r}).Intercepted, "a dry run of a read runs")
+	require.False(t, s.actions.runData(run.Outcome{Run: r}).Intercepted, "a dry run of a read runs")
 	r.Operation, r.Held, r.DryRun = verb.Write, true, false
-	require.False(t, s.runData(run.Outcome{Run: r}).Intercepted, "a held call is no dry run")
+	require.False(t, s.actions.runData(run.Outcome{Run: r}).Intercepted, "a held call is no dry run")
 }
 
 func TestHeldRunHasNoError(t *testing.T) {
 	t.Parallel()
-	s := &Server{deps: Deps{Now: func() time.Time { return someday }}}
 	id := "appr_1"
 	r := run.Run{State: run.StatePending, Held: true, Decision: "pending_approval", ApprovalID: &id, CreatedAt: someday, EditedArgs: json.RawMessage("{}")}
-	v := s.view(r)
+	v := viewRun(r, someday)
 	require.Nil(t, v.Error)
 	require.Equal(t, "pending_approval", v.Status)
 	require.Equal(t, &id, v.ApprovalID)
 	require.True(t, v.Held)
 	require.True(t, v.Edited)
 	r.State = run.StateRejected
-	require.NotNil(t, s.view(r).Error)
+	require.NotNil(t, viewRun(r, someday).Error)
 }

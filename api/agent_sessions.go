@@ -90,7 +90,7 @@ func placeOfSession(s conversation.Session) string {
 	return string(append(at, s.ID[:]...))
 }
 
-func (s *Server) listAgentSessions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) listAgentSessions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f := conversation.SessionFilter{AgentID: c.ID()}
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -112,7 +112,7 @@ func (s *Server) listAgentSessions(ctx context.Context, c *wire.Call) (wire.Repl
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	page, more, err := s.deps.AgentSessions.Sessions(ctx, c.Actor.TenantID, f)
+	page, more, err := h.agentSessions.Sessions(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -127,16 +127,16 @@ func answerSession(found conversation.Session) wire.Reply {
 	return wire.Reply{Data: viewAgentSession(found), Header: http.Header{"Etag": {sessionTag(found)}}}
 }
 
-func (s *Server) getAgentSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	found, err := s.deps.AgentSessions.Session(ctx, c.Actor.TenantID, sessionRef(c))
+func (h *agentHandlers) getAgentSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	found, err := h.agentSessions.Session(ctx, c.Actor.TenantID, sessionRef(c))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return answerSession(found), nil
 }
 
-func (s *Server) deleteAgentSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.AgentSessions.DeleteSession(ctx, c.Actor, sessionRef(c), wire.Expect(c, sessionTag)); err != nil {
+func (h *agentHandlers) deleteAgentSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.agentSessions.DeleteSession(ctx, c.Actor, sessionRef(c), wire.Expect(c, sessionTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
@@ -188,7 +188,7 @@ func placeOfSaid(text string) (int64, bool) {
 	return n, err == nil && n > 0
 }
 
-func (s *Server) listSessionMessages(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) listSessionMessages(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -197,11 +197,11 @@ func (s *Server) listSessionMessages(ctx context.Context, c *wire.Call) (wire.Re
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	found, err := s.deps.AgentSessions.Session(ctx, c.Actor.TenantID, sessionRef(c))
+	found, err := h.agentSessions.Session(ctx, c.Actor.TenantID, sessionRef(c))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	page, more, err := s.deps.AgentSessions.Transcript(ctx, c.Actor.TenantID, found, before, limit)
+	page, more, err := h.agentSessions.Transcript(ctx, c.Actor.TenantID, found, before, limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -212,16 +212,16 @@ func (s *Server) listSessionMessages(ctx context.Context, c *wire.Call) (wire.Re
 	return wire.Reply{Data: views, Page: wire.PageAfter(limit, more, last)}, nil
 }
 
-func (s *Server) takeOverSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	found, err := s.deps.AgentSessions.TakeOver(ctx, c.Actor, sessionRef(c))
+func (h *agentHandlers) takeOverSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	found, err := h.agentSessions.TakeOver(ctx, c.Actor, sessionRef(c))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return answerSession(found), nil
 }
 
-func (s *Server) handBackSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	found, err := s.deps.AgentSessions.HandBack(ctx, c.Actor, sessionRef(c))
+func (h *agentHandlers) handBackSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	found, err := h.agentSessions.HandBack(ctx, c.Actor, sessionRef(c))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -232,7 +232,7 @@ func (s *Server) handBackSession(ctx context.Context, c *wire.Call) (wire.Reply,
 const maxPersonMessage = 8192
 
 // replyInSession sends the customer what a person says.
-func (s *Server) replyInSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) replyInSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b struct {
 		Message *string `json:"message"`
 	}
@@ -244,7 +244,7 @@ func (s *Server) replyInSession(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	found, err := s.deps.AgentSessions.ReplyAs(ctx, c.Actor, sessionRef(c), text)
+	found, err := h.agentSessions.ReplyAs(ctx, c.Actor, sessionRef(c), text)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -252,7 +252,7 @@ func (s *Server) replyInSession(ctx context.Context, c *wire.Call) (wire.Reply, 
 }
 
 // rateReply stores what the caller thinks of the reply to a message.
-func (s *Server) rateReply(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) rateReply(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b struct {
 		Rating  *string `json:"rating"`
 		Comment *string `json:"comment"`
@@ -274,14 +274,14 @@ func (s *Server) rateReply(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	t, found, err := s.turnOf(ctx, c)
+	t, found, err := h.turnOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	if !found {
 		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No message to an agent has this id.")
 	}
-	if f, err = s.deps.AgentSessions.Rate(ctx, c.Actor, t, f); err != nil {
+	if f, err = h.agentSessions.Rate(ctx, c.Actor, t, f); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewFeedback(f)[0]), nil

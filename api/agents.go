@@ -80,32 +80,32 @@ func recordAgent(a roster.Agent) agentRecord {
 }
 
 // answerAgent answers with an agent, and its revision as the ETag. Warnings change without it.
-func (s *Server) answerAgent(ctx context.Context, tenant uuid.UUID, rec roster.Record) wire.Reply {
-	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition, Warnings: s.deps.Advice.Warnings(ctx, tenant, rec.Definition)}
+func (h *agentHandlers) answerAgent(ctx context.Context, tenant uuid.UUID, rec roster.Record) wire.Reply {
+	detail := agentDetail{agentRecord: recordAgent(rec.Agent), Definition: *rec.Definition, Warnings: h.advice.Warnings(ctx, tenant, rec.Definition)}
 	return wire.Reply{Data: detail, Header: http.Header{"Etag": {wire.VersionTag(rec.Revision)}}}
 }
 
-func (s *Server) createAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) createAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	d, err := agentdef.Read(c.Body())
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rec, err := s.deps.Agents.Create(ctx, c.Actor, d)
+	rec, err := h.agents.Create(ctx, c.Actor, d)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rep := s.answerAgent(ctx, c.Actor.TenantID, rec)
+	rep := h.answerAgent(ctx, c.Actor.TenantID, rec)
 	rep.Status = http.StatusCreated
 	rep.Header.Set("Location", "/v1/agents/"+rec.ID.String())
 	return rep, nil
 }
 
-func (s *Server) getAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	rec, err := s.deps.Agents.Get(ctx, c.Actor.TenantID, c.ID())
+func (h *agentHandlers) getAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	rec, err := h.agents.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerAgent(ctx, c.Actor.TenantID, rec), nil
+	return h.answerAgent(ctx, c.Actor.TenantID, rec), nil
 }
 
 // agentPatch reads the members of the definition and the status out of the body.
@@ -146,26 +146,26 @@ func agentStatus(raw json.RawMessage) (roster.Status, error) {
 	return "", fault.Invalid("/status", "enum", near.Enum("status", roster.Status(text), roster.Active, roster.Paused))
 }
 
-func (s *Server) patchAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) patchAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	p, err := agentPatch(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rec, err := s.deps.Agents.Change(ctx, c.Actor, c.ID(), p, wire.Expect(c, wire.VersionTag))
+	rec, err := h.agents.Change(ctx, c.Actor, c.ID(), p, wire.Expect(c, wire.VersionTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerAgent(ctx, c.Actor.TenantID, rec), nil
+	return h.answerAgent(ctx, c.Actor.TenantID, rec), nil
 }
 
-func (s *Server) deleteAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Agents.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
+func (h *agentHandlers) deleteAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.agents.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
 }
 
-func (s *Server) listAgents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) listAgents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f roster.Filter
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -179,7 +179,7 @@ func (s *Server) listAgents(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	agents, more, err := s.deps.Agents.List(ctx, c.Actor.TenantID, f)
+	agents, more, err := h.agents.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -223,7 +223,7 @@ func viewAgentVersion(v roster.Stored) agentVersionView {
 	return view
 }
 
-func (s *Server) listAgentVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) listAgentVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -232,7 +232,7 @@ func (s *Server) listAgentVersions(ctx context.Context, c *wire.Call) (wire.Repl
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	versions, more, err := s.deps.Agents.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
+	versions, more, err := h.agents.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -245,12 +245,12 @@ func (s *Server) listAgentVersions(ctx context.Context, c *wire.Call) (wire.Repl
 }
 
 // agentVersion returns the version that a text names; AGENT_NOT_FOUND for what is no number of one.
-func (s *Server) agentVersion(ctx context.Context, c *wire.Call, text string) (roster.Stored, error) {
+func (h *agentHandlers) agentVersion(ctx context.Context, c *wire.Call, text string) (roster.Stored, error) {
 	number, err := versionNumber(text)
 	if err != nil {
 		return roster.Stored{}, err
 	}
-	return s.deps.Agents.Stored(ctx, c.Actor.TenantID, c.ID(), number)
+	return h.agents.Stored(ctx, c.Actor.TenantID, c.ID(), number)
 }
 
 func versionNumber(text string) (int32, error) {
@@ -261,24 +261,24 @@ func versionNumber(text string) (int32, error) {
 	return int32(number), nil
 }
 
-func (s *Server) getAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	v, err := s.agentVersion(ctx, c, c.Param("version"))
+func (h *agentHandlers) getAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	v, err := h.agentVersion(ctx, c, c.Param("version"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(agentVersionDetail{viewAgentVersion(v), v.Source}), nil
 }
 
-func (s *Server) publishAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) publishAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	number, err := versionNumber(c.Param("version"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rec, err := s.deps.Agents.Publish(ctx, c.Actor, c.ID(), number)
+	rec, err := h.agents.Publish(ctx, c.Actor, c.ID(), number)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerAgent(ctx, c.Actor.TenantID, rec), nil
+	return h.answerAgent(ctx, c.Actor.TenantID, rec), nil
 }
 
 // agentDiff is how a version differs from another one.
@@ -290,7 +290,7 @@ type agentDiff struct {
 }
 
 // diffAgentVersion compares with the published version where the call names none.
-func (s *Server) diffAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) diffAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	against := int32(0)
 	if text, given := c.Query("against"); given {
 		number, err := strconv.ParseInt(text, 10, 32)
@@ -299,14 +299,14 @@ func (s *Server) diffAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply
 		}
 		against = int32(number)
 	}
-	after, err := s.agentVersion(ctx, c, c.Param("version"))
+	after, err := h.agentVersion(ctx, c, c.Param("version"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	if against == 0 {
 		against = after.Published
 	}
-	before, err := s.deps.Agents.Stored(ctx, c.Actor.TenantID, c.ID(), against)
+	before, err := h.agents.Stored(ctx, c.Actor.TenantID, c.ID(), against)
 	if err != nil {
 		return wire.Reply{}, err
 	}

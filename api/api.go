@@ -6,9 +6,10 @@ package api
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -91,28 +92,37 @@ type Deps struct {
 	Burst func() (done func())
 }
 
-// Server serves the API.
+// Server serves the API: the checks that each call passes, and the areas that answer it.
 type Server struct {
-	deps    Deps
 	handler http.Handler
 	// parameters are the query parameters of each route; see documentedParameters.
 	parameters map[string][]string
+	ready      func(context.Context) (warnings []string, err error)
 	uploads    *uploads
 	bodies     *share.Pool
 	waits      *share.Pool
-	answers    *share.Pool
-	judging    *share.Pool
-	burst      func() (done func())
-	exports    chan struct{} // the turns of exports of customers
+
+	gate        *gate
+	suggestions suggestions
+	repeats     repeats
+
+	accounts   *accountHandlers
+	tenant     *tenantHandlers
+	policies   *policyHandlers
+	approvals  *approvalHandlers
+	actions    *actionHandlers
+	executions *executionHandlers
+	maps       *mapHandlers
+	agents     *agentHandlers
+	providers  *providerHandlers
+	customers  *customerHandlers
+	records    *recordHandlers
 }
 
 // New builds the router; every collaborator is required.
 func New(d Deps) (*Server, error) {
-	switch {
-	case d.Auth == nil, d.Revocations == nil, d.Log == nil, d.Ready == nil, d.Addresses == nil:
-		return nil, errors.New("api: authenticator, revocations, log, readiness and addresses are required")
-	case d.Accounts == nil, d.Keys == nil, d.Catalog == nil, d.Tooling == nil, d.Providers == nil, d.Importer == nil, d.Credentials == nil, d.Runs == nil, d.Files == nil, d.Approvals == nil, d.Policies == nil, d.Audit == nil, d.Events == nil, d.Webhooks == nil, d.Creations == nil, d.RateLimits == nil, d.Maps == nil, d.Agents == nil, d.Advice == nil, d.Authoring == nil, d.Executions == nil, d.Conversations == nil, d.GoalChanges == nil, d.AgentSessions == nil, d.Sandboxes == nil:
-		return nil, errors.New("api: a service is missing")
+	if missing := d.missing(); len(missing) > 0 {
+		return nil, fmt.Errorf("api: these collaborators are missing: %s", strings.Join(missing, ", "))
 	}
 	if d.Now == nil {
 		d.Now = time.Now
@@ -121,9 +131,72 @@ func New(d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{deps: d, parameters: parameters, uploads: newUploads(d.Frugal), bodies: newBodies(), waits: newWaits(d.Connections), answers: newAnswers(), judging: newJudging(), burst: orNothing(d.Burst), exports: make(chan struct{}, exportsAtOnce)}
+	s := assemble(d)
+	s.parameters = parameters
 	s.handler = wire.Middleware(d.Log, d.Now, d.Proxies, d.Addresses, s.router())
 	return s, nil
+}
+
+// missing returns the names of the collaborators that a server cannot do without and does not have.
+func (d Deps) missing() (names []string) {
+	for _, required := range []struct {
+		name string
+		has  bool
+	}{
+		{"Auth", d.Auth != nil}, {"Revocations", d.Revocations != nil}, {"Log", d.Log != nil}, {"Ready", d.Ready != nil}, {"Addresses", d.Addresses != nil},
+		{"Accounts", d.Accounts != nil}, {"Keys", d.Keys != nil}, {"Catalog", d.Catalog != nil}, {"Tooling", d.Tooling != nil},
+		{"Providers", d.Providers != nil}, {"Importer", d.Importer != nil}, {"Credentials", d.Credentials != nil}, {"Runs", d.Runs != nil},
+		{"Files", d.Files != nil}, {"Approvals", d.Approvals != nil}, {"Policies", d.Policies != nil}, {"Audit", d.Audit != nil},
+		{"Events", d.Events != nil}, {"Webhooks", d.Webhooks != nil}, {"Creations", d.Creations != nil}, {"Customers", d.Customers != nil},
+		{"Facts", d.Facts != nil}, {"RateLimits", d.RateLimits != nil}, {"Budgets", d.Budgets != nil}, {"KillSwitches", d.KillSwitches != nil},
+		{"ModelProviders", d.ModelProviders != nil}, {"Maps", d.Maps != nil}, {"Agents", d.Agents != nil}, {"Advice", d.Advice != nil},
+		{"Authoring", d.Authoring != nil}, {"Executions", d.Executions != nil}, {"Conversations", d.Conversations != nil},
+		{"GoalChanges", d.GoalChanges != nil}, {"AgentSessions", d.AgentSessions != nil}, {"Sandboxes", d.Sandboxes != nil},
+	} {
+		if !required.has {
+			names = append(names, required.name)
+		}
+	}
+	return names
+}
+
+// assemble gives each area the services that its handlers call.
+func assemble(d Deps) *Server {
+	g := &gate{auth: d.Auth, revocations: d.Revocations, runs: d.Runs, rateLimits: d.RateLimits}
+	streams := &liveStreams{gate: g, now: d.Now}
+	suggest := suggestions{catalog: d.Catalog}
+	answers, burst := newAnswers(), orNothing(d.Burst)
+	s := &Server{
+		ready: d.Ready, uploads: newUploads(d.Frugal), bodies: newBodies(), waits: newWaits(d.Connections),
+		gate: g, suggestions: suggest, repeats: repeats{creations: d.Creations},
+		accounts:  &accountHandlers{accounts: d.Accounts, keys: d.Keys},
+		tenant:    &tenantHandlers{webhooks: d.Webhooks, rateLimits: d.RateLimits, budgets: d.Budgets, killSwitches: d.KillSwitches, suggestions: suggest},
+		policies:  &policyHandlers{policies: d.Policies, burst: burst},
+		approvals: &approvalHandlers{approvals: d.Approvals, suggestions: suggest, now: d.Now},
+		actions: &actionHandlers{
+			runs: d.Runs, files: d.Files, sandboxes: d.Sandboxes, suggestions: suggest, answers: answers, judging: newJudging(), burst: burst, log: d.Log, now: d.Now,
+		},
+		agents: &agentHandlers{
+			agents: d.Agents, advice: d.Advice, agentSessions: d.AgentSessions, conversations: d.Conversations, goalChanges: d.GoalChanges,
+			events: d.Events, streams: streams, now: d.Now,
+		},
+		customers: &customerHandlers{
+			customers: d.Customers, facts: d.Facts, runs: d.Runs, executions: d.Executions, conversations: d.Conversations, agentSessions: d.AgentSessions,
+			approvals: d.Approvals, events: d.Events, webhooks: d.Webhooks, credentials: d.Credentials, answers: answers,
+			exports: make(chan struct{}, exportsAtOnce), now: d.Now,
+		},
+		records: &recordHandlers{events: d.Events, audit: d.Audit, streams: streams, now: d.Now},
+	}
+	s.providers = &providerHandlers{
+		catalog: d.Catalog, tooling: d.Tooling, providers: d.Providers, importer: d.Importer, credentials: d.Credentials,
+		modelProviders: d.ModelProviders, suggestions: suggest, uploads: s.uploads,
+	}
+	s.maps = &mapHandlers{maps: d.Maps, authoring: d.Authoring, executions: d.Executions, approvals: d.Approvals, agents: s.agents, now: d.Now}
+	s.executions = &executionHandlers{
+		runs: d.Runs, executions: d.Executions, conversations: d.Conversations, customers: d.Customers, events: d.Events, answers: answers,
+		streams: streams, maps: s.maps, agents: s.agents, records: s.records, now: d.Now,
+	}
+	return s
 }
 
 // ServeHTTP implements http.Handler.
@@ -140,6 +213,6 @@ func (s *Server) router() http.Handler {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
 	}
 	mountDocs(mux)
-	s.mountMailPages(mux)
+	s.accounts.mountMailPages(mux)
 	return mux
 }

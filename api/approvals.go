@@ -134,15 +134,15 @@ func detailApproval(a desk.Detailed) approvalDetail {
 	return d
 }
 
-func (s *Server) getApproval(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	a, err := s.deps.Approvals.Get(ctx, c.Actor.TenantID, c.Param("id"))
+func (h *approvalHandlers) getApproval(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	a, err := h.approvals.Get(ctx, c.Actor.TenantID, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(detailApproval(a)), nil
 }
 
-func (s *Server) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *approvalHandlers) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f, err := approvalFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
@@ -152,10 +152,10 @@ func (s *Server) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, e
 		return wire.Reply{}, err
 	}
 	if mine != nil && *mine {
-		page, next, err := s.deps.Approvals.Mine(ctx, c.Actor, f)
+		page, next, err := h.approvals.Mine(ctx, c.Actor, f)
 		return approvalPage(f.Limit, page, next != "", next), err
 	}
-	page, more, err := s.deps.Approvals.List(ctx, c.Actor.TenantID, f)
+	page, more, err := h.approvals.List(ctx, c.Actor.TenantID, f)
 	last := ""
 	if len(page) > 0 {
 		last = page[len(page)-1].ID
@@ -207,8 +207,8 @@ type approvalCounts struct {
 	Total      int64 `json:"total"`
 }
 
-func (s *Server) countApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	n, err := s.deps.Approvals.Counts(ctx, c.Actor.TenantID)
+func (h *approvalHandlers) countApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	n, err := h.approvals.Counts(ctx, c.Actor.TenantID)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -232,7 +232,7 @@ type approveBody struct {
 	Response   json.RawMessage `json:"response"`
 }
 
-func (s *Server) approve(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *approvalHandlers) approve(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b approveBody
 	if err := c.DecodeOptional(&b, "/edited_args", "/response"); err != nil {
 		return wire.Reply{}, err
@@ -248,27 +248,27 @@ func (s *Server) approve(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 	if in.EditedArgs != nil && in.Response != nil {
 		v.Add("/response", "exclusive", "A decision either edits or responds.")
 	}
-	return s.decide(ctx, c, in, v.Err())
+	return h.decide(ctx, c, in, v.Err())
 }
 
 type rejectBody struct {
 	Reason *string `json:"reason"`
 }
 
-func (s *Server) reject(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *approvalHandlers) reject(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b rejectBody
 	if err := c.DecodeOptional(&b); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
-	return s.decide(ctx, c, desk.Input{Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}, v.Err())
+	return h.decide(ctx, c, desk.Input{Reason: v.OptionalText("/reason", b.Reason, 0, maxReason)}, v.Err())
 }
 
-func (s *Server) decide(ctx context.Context, c *wire.Call, in desk.Input, invalid error) (wire.Reply, error) {
+func (h *approvalHandlers) decide(ctx context.Context, c *wire.Call, in desk.Input, invalid error) (wire.Reply, error) {
 	if invalid != nil {
 		return wire.Reply{}, invalid
 	}
-	a, err := s.deps.Approvals.Decide(ctx, c.Actor, c.Param("id"), in)
+	a, err := h.approvals.Decide(ctx, c.Actor, c.Param("id"), in)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -54,7 +54,7 @@ type proposal struct {
 	in desk.Input
 }
 
-func (s *Server) decideApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *approvalHandlers) decideApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b batchBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -68,7 +68,7 @@ func (s *Server) decideApprovals(ctx context.Context, c *wire.Call) (wire.Reply,
 	group.SetLimit(decisionsAtATime)
 	for i, p := range proposals {
 		group.Go(func() error {
-			results[i] = s.decideOne(ctx, c, p)
+			results[i] = h.decideOne(ctx, c, p)
 			return nil
 		})
 	}
@@ -76,8 +76,8 @@ func (s *Server) decideApprovals(ctx context.Context, c *wire.Call) (wire.Reply,
 	return wire.OK(batchView{results}), nil
 }
 
-func (s *Server) decideOne(ctx context.Context, c *wire.Call, p proposal) batchResult {
-	a, err := s.deps.Approvals.Decide(ctx, c.Actor, p.id, p.in)
+func (h *approvalHandlers) decideOne(ctx context.Context, c *wire.Call, p proposal) batchResult {
+	a, err := h.approvals.Decide(ctx, c.Actor, p.id, p.in)
 	if err != nil {
 		f := c.Fault(err)
 		return batchResult{ID: p.id, Error: &batchError{f.Code, f.Message}}

@@ -143,18 +143,25 @@ func anyAddress() *rate.Addresses {
 	return addresses
 }
 
-func deskServer(d *fakeDesk) *Server {
+func deskServer(d *fakeDesk) *Server { return bareServer(deskDeps(d)) }
+
+func deskDeps(d *fakeDesk) Deps {
 	who := &door{}
-	s := &Server{waits: newWaits(0), deps: Deps{
+	return Deps{
 		Auth: who, Revocations: who, Log: slog.New(slog.DiscardHandler), Approvals: d, Now: func() time.Time { return someday },
-	}}
+	}
+}
+
+// bareServer has some services only.
+func bareServer(d Deps) *Server {
+	s := assemble(d)
 	s.parameters, _ = documentedParameters(openapiJSON)
 	// The routes without the documentation, which takes long to compress under the race detector.
 	mux := chi.NewRouter()
 	for _, rt := range s.routes() {
 		mux.Method(rt.method, rt.path, s.guarded(rt))
 	}
-	s.handler = wire.Middleware(s.deps.Log, s.deps.Now, nil, anyAddress(), mux)
+	s.handler = wire.Middleware(d.Log, d.Now, nil, anyAddress(), mux)
 	return s
 }
 

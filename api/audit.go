@@ -65,7 +65,7 @@ func viewAudit(e audit.Entry) auditRecord {
 	return v
 }
 
-func (s *Server) listAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *recordHandlers) listAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -78,7 +78,7 @@ func (s *Server) listAudit(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	page, more, err := s.deps.Audit.List(ctx, c.Actor.TenantID, f, before, limit)
+	page, more, err := h.audit.List(ctx, c.Actor.TenantID, f, before, limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -121,8 +121,8 @@ type auditKeys struct {
 	Keys []chain.Key `json:"keys"`
 }
 
-func (s *Server) listAuditKeys(context.Context, *wire.Call) (wire.Reply, error) {
-	return wire.OK(auditKeys{s.deps.Audit.Keys()}), nil
+func (h *recordHandlers) listAuditKeys(context.Context, *wire.Call) (wire.Reply, error) {
+	return wire.OK(auditKeys{h.audit.Keys()}), nil
 }
 
 // auditReport is the result of a verification.
@@ -148,8 +148,8 @@ type auditProblem struct {
 	Problem  string     `json:"problem"`
 }
 
-func (s *Server) verifyAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	r, err := s.deps.Audit.Verify(ctx, c.Actor.TenantID)
+func (h *recordHandlers) verifyAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	r, err := h.audit.Verify(ctx, c.Actor.TenantID)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -163,15 +163,15 @@ func (s *Server) verifyAudit(ctx context.Context, c *wire.Call) (wire.Reply, err
 	return wire.OK(v), nil
 }
 
-func (s *Server) exportAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *recordHandlers) exportAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f, err := auditFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	prepare, media, ending := s.deps.Audit.NDJSON, "application/x-ndjson", "ndjson"
+	prepare, media, ending := h.audit.NDJSON, "application/x-ndjson", "ndjson"
 	switch format, given := c.Query("format"); {
 	case given && strings.EqualFold(format, "csv"):
-		prepare, media, ending = s.deps.Audit.CSV, "text/csv; charset=utf-8; header=present", "csv"
+		prepare, media, ending = h.audit.CSV, "text/csv; charset=utf-8; header=present", "csv"
 	case given && !strings.EqualFold(format, "ndjson"):
 		return wire.Reply{}, fault.Invalid("query.format", "enum", near.Enum("format", format, "ndjson", "csv"))
 	}
@@ -179,9 +179,9 @@ func (s *Server) exportAudit(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	h := c.ResponseHeader()
-	h.Set("Content-Type", media)
-	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="audit-%s.%s"`, s.deps.Now().UTC().Format("20060102T150405Z"), ending))
-	h.Set("Cache-Control", "no-store")
+	header := c.ResponseHeader()
+	header.Set("Content-Type", media)
+	header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="audit-%s.%s"`, h.now().UTC().Format("20060102T150405Z"), ending))
+	header.Set("Cache-Control", "no-store")
 	return wire.Reply{}, c.Stream(func(w io.Writer) error { return export.WriteTo(ctx, w) })
 }

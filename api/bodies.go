@@ -41,9 +41,9 @@ func newAnswers() *share.Pool {
 
 // answerRoom is the room of one call for the run that it reads and answers.
 type answerRoom struct {
-	s     *Server
-	c     *wire.Call
-	taken bool
+	answers *share.Pool
+	c       *wire.Call
+	taken   bool
 }
 
 // take waits until there is room for the texts of a run, in bytes. The call gives it back when
@@ -55,7 +55,7 @@ func (a *answerRoom) take(ctx context.Context, executionID string, size int) err
 	}
 	waiting, cancel := context.WithTimeout(ctx, bodiesWait)
 	defer cancel()
-	leave, err := a.s.answers.TakeSome(waiting, a.c.Actor.TenantID.String(), "", (size+bodyUnit-1)/bodyUnit)
+	leave, err := a.answers.TakeSome(waiting, a.c.Actor.TenantID.String(), "", (size+bodyUnit-1)/bodyUnit)
 	if err == nil {
 		a.taken = true
 		a.c.After(leave)

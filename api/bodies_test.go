@@ -52,10 +52,10 @@ func TestLargeBodiesOfATenantTakeItsShare(t *testing.T) {
 func TestLargeAnswersOfATenantTakeItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{answers: newAnswers()}
+		answers := newAnswers()
 		a, b := uuid.New(), uuid.New()
 		read := func(tenant uuid.UUID, size int) error {
-			return (&answerRoom{s: s, c: upload(tenant, 0)}).take(t.Context(), "exec_1", size)
+			return (&answerRoom{answers: answers, c: upload(tenant, 0)}).take(t.Context(), "exec_1", size)
 		}
 		for range 4 {
 			require.NoError(t, read(a, 4<<20))

@@ -82,8 +82,8 @@ func budgetsTag(r budget.Record) string {
 	return wire.ViewTag(limits)
 }
 
-func (s *Server) getBudgets(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	record, err := s.deps.Budgets.Read(ctx, c.Actor.TenantID)
+func (h *tenantHandlers) getBudgets(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	record, err := h.budgets.Read(ctx, c.Actor.TenantID)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -101,7 +101,7 @@ type budgetsBody struct {
 	WriteCalls  json.RawMessage `json:"write_calls"`
 }
 
-func (s *Server) putBudgets(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) putBudgets(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b budgetsBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -122,10 +122,10 @@ func (s *Server) putBudgets(ctx context.Context, c *wire.Call) (wire.Reply, erro
 		}
 		key = &id
 	}
-	if err := s.deps.Budgets.Set(ctx, c.Actor, key, to, wire.Expect(c, budgetsTag)); err != nil {
+	if err := h.budgets.Set(ctx, c.Actor, key, to, wire.Expect(c, budgetsTag)); err != nil {
 		return wire.Reply{}, err
 	}
-	return s.getBudgets(ctx, c)
+	return h.getBudgets(ctx, c)
 }
 
 // budgetLimit reads a limit. All three must be there, so that no budget is removed by leaving it out.

@@ -101,7 +101,7 @@ func viewVerb(v catalog.Verb) verbView {
 }
 
 // viewVerbs shows verbs, with their tools where form asks for them.
-func (s *Server) viewVerbs(ctx context.Context, c *wire.Call, verbs []catalog.Verb, form tooling.Form) ([]verbView, error) {
+func (h *providerHandlers) viewVerbs(ctx context.Context, c *wire.Call, verbs []catalog.Verb, form tooling.Form) ([]verbView, error) {
 	views := make([]verbView, len(verbs))
 	for i, v := range verbs {
 		views[i] = viewVerb(v)
@@ -109,7 +109,7 @@ func (s *Server) viewVerbs(ctx context.Context, c *wire.Call, verbs []catalog.Ve
 	if form.Format == "" {
 		return views, nil
 	}
-	tools, err := s.deps.Tooling.Tools(ctx, c.Actor.TenantID, verbs, form)
+	tools, err := h.tooling.Tools(ctx, c.Actor.TenantID, verbs, form)
 	if err != nil {
 		return nil, err
 	}
@@ -133,16 +133,16 @@ type offsetPosition struct {
 	HasMore bool `json:"has_more"`
 }
 
-func (s *Server) listVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) listVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f, form, err := verbFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	page, err := s.deps.Catalog.List(ctx, c.Actor.TenantID, f)
+	page, err := h.catalog.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	verbs, err := s.viewVerbs(ctx, c, page.Verbs, form)
+	verbs, err := h.viewVerbs(ctx, c, page.Verbs, form)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -152,7 +152,7 @@ func (s *Server) listVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error
 	}), nil
 }
 
-func (s *Server) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	name, err := verb.Parse(c.Param("verb"))
 	if err != nil {
 		return wire.Reply{}, err
@@ -161,71 +161,15 @@ func (s *Server) getVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	v, err := s.deps.Catalog.Verb(ctx, c.Actor.TenantID, name)
+	v, err := h.catalog.Verb(ctx, c.Actor.TenantID, name)
 	if err != nil {
-		return wire.Reply{}, s.suggest(ctx, c, name.String(), err)
+		return wire.Reply{}, h.suggestions.suggest(ctx, c, name.String(), err)
 	}
-	views, err := s.viewVerbs(ctx, c, []catalog.Verb{v}, form)
+	views, err := h.viewVerbs(ctx, c, []catalog.Verb{v}, form)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(views[0]), nil
-}
-
-// suggest returns err, and where it is VERB_NOT_FOUND with verbs whose names are like the one
-// that was asked for. A caller who may not read the catalog learns none. Where the verb's provider
-// only has to be enabled, it says that.
-func (s *Server) suggest(ctx context.Context, c *wire.Call, text string, err error) error {
-	f := fault.As(err)
-	name, invalid := verb.Parse(text)
-	if f == nil || f.Code != fault.CodeVerbNotFound || invalid != nil {
-		return err
-	}
-	if told, said := s.sayNotEnabled(ctx, c, name, f); said {
-		return told
-	}
-	if !c.ReadsCatalog {
-		return err
-	}
-	meant, lost := s.deps.Catalog.Near(ctx, c.Actor.TenantID, name)
-	if lost != nil {
-		return err // the refusal stands without suggestions
-	}
-	told := *f
-	for _, n := range meant.Verbs {
-		told.Suggestions = append(told.Suggestions, n.String())
-	}
-	told.Message += meant.Text()
-	return &told
-}
-
-// suggestOfPath is suggest for the provider, or the verb of a provider, that the path names.
-func (s *Server) suggestOfPath(ctx context.Context, c *wire.Call, err error) error {
-	f, slug := fault.As(err), c.Param("slug")
-	switch {
-	case f == nil || slug == "":
-		return err
-	case f.Code == fault.CodeProviderNotFound:
-		return s.suggestProvider(ctx, c, slug, err)
-	default:
-		return s.suggest(ctx, c, slug+":"+c.Param("name"), err)
-	}
-}
-
-// suggestProvider returns err, and where it is PROVIDER_NOT_FOUND with the slug that may be meant.
-func (s *Server) suggestProvider(ctx context.Context, c *wire.Call, slug string, err error) error {
-	f := fault.As(err)
-	if f == nil || f.Code != fault.CodeProviderNotFound {
-		return err
-	}
-	known, meant, lost := s.deps.Catalog.KnownProvider(ctx, c.Actor.TenantID, slug)
-	if lost != nil || known || meant == "" {
-		return err // the refusal stands without suggestions
-	}
-	told := *f
-	told.Suggestions = append(told.Suggestions, meant)
-	told.Message += " Did you mean " + meant + "?"
-	return &told
 }
 
 // verbFilter reads the query parameters of the catalog.
@@ -328,13 +272,13 @@ type providerVerbs struct {
 }
 
 // listProviderVerbs is the catalog of one provider, for people.
-func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f, form, err := verbFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	slug := c.Param("slug")
-	p, err := s.deps.Providers.Provider(ctx, c.Actor.TenantID, slug)
+	p, err := h.providers.Provider(ctx, c.Actor.TenantID, slug)
 	if err == nil && !p.Enabled {
 		err = fault.New(fault.CodeConflict, notEnabled(slug))
 	}
@@ -345,7 +289,7 @@ func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Repl
 		return wire.Reply{}, err
 	}
 	f.Provider, f.Routes = slug, true
-	page, err := s.deps.Catalog.List(ctx, c.Actor.TenantID, f)
+	page, err := h.catalog.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -353,7 +297,7 @@ func (s *Server) listProviderVerbs(ctx context.Context, c *wire.Call) (wire.Repl
 		Verbs: make([]providerVerb, len(page.Verbs)), Total: page.Total,
 		Pagination: offsetPosition{Limit: f.Limit, Offset: f.Offset, HasMore: page.HasMore},
 	}
-	views, err := s.viewVerbs(ctx, c, page.Verbs, form)
+	views, err := h.viewVerbs(ctx, c, page.Verbs, form)
 	if err != nil {
 		return wire.Reply{}, err
 	}

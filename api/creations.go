@@ -32,7 +32,7 @@ func (m *repeatMark) repeated() { m.Idempotent = true }
 func repeatable[V any, P interface {
 	*V
 	repeated()
-}](s *Server, create, read wire.Handler, param string) wire.Handler {
+}](once repeats, create, read wire.Handler, param string) wire.Handler {
 	return func(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 		key, given, err := c.IdempotencyKey()
 		if err != nil {
@@ -43,7 +43,7 @@ func repeatable[V any, P interface {
 		}
 		path := c.Request.URL.Path
 		call := idempotency.Call{Who: c.Actor, Endpoint: c.Request.Method + " " + path, Key: key, Body: c.Identity()}
-		rep, id, err := s.createOnce(ctx, c, call, create)
+		rep, id, err := once.createOnce(ctx, c, call, create)
 		if err != nil || id == "" {
 			return rep, err
 		}
@@ -68,10 +68,13 @@ func repeatable[V any, P interface {
 	}
 }
 
+// repeats finds what repeated calls have made.
+type repeats struct{ creations Creations }
+
 // createOnce creates, or returns the id of what the key has created before. A concurrent call
 // under the same key may be first: then this one has changed nothing.
-func (s *Server) createOnce(ctx context.Context, c *wire.Call, call idempotency.Call, create wire.Handler) (rep wire.Reply, id string, err error) {
-	id, creation, err := s.deps.Creations.Find(ctx, call)
+func (r repeats) createOnce(ctx context.Context, c *wire.Call, call idempotency.Call, create wire.Handler) (rep wire.Reply, id string, err error) {
+	id, creation, err := r.creations.Find(ctx, call)
 	if err != nil || id != "" {
 		return wire.Reply{}, id, err
 	}
@@ -79,7 +82,7 @@ func (s *Server) createOnce(ctx context.Context, c *wire.Call, call idempotency.
 	if !idempotency.Taken(err) {
 		return rep, "", err
 	}
-	id, _, err = s.deps.Creations.Find(ctx, call)
+	id, _, err = r.creations.Find(ctx, call)
 	if err == nil && id == "" {
 		err = errors.New("api: what took an idempotency key is not there")
 	}

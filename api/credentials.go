@@ -104,7 +104,7 @@ func optionalTime(v *wire.Validation, path string, text *string) *time.Time {
 	return &at
 }
 
-func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) createCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b credentialBody
 	if err := c.DecodeExact(&b, "/data/schemes"); err != nil {
 		return wire.Reply{}, err
@@ -118,12 +118,12 @@ func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	cred, err := s.deps.Credentials.Create(ctx, c.Actor, n)
+	cred, err := h.credentials.Create(ctx, c.Actor, n)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	view := viewCredential(cred)
-	if view.Warnings, err = s.unusedCredential(ctx, c.Actor.TenantID, cred.Provider); err != nil {
+	if view.Warnings, err = h.unusedCredential(ctx, c.Actor.TenantID, cred.Provider); err != nil {
 		c.Log.WarnContext(ctx, "a stored credential has no advice", "error", err) // it is stored all the same
 	}
 	return wire.Created("/v1/credentials/"+cred.ID.String(), view), nil
@@ -131,11 +131,11 @@ func (s *Server) createCredential(ctx context.Context, c *wire.Call) (wire.Reply
 
 // unusedCredential warns where no call can present a credential of the provider. It is stored all the
 // same: the provider may be imported later.
-func (s *Server) unusedCredential(ctx context.Context, tenant uuid.UUID, provider string) ([]string, error) {
+func (h *providerHandlers) unusedCredential(ctx context.Context, tenant uuid.UUID, provider string) ([]string, error) {
 	if _, ofModel := modelprovider.SlugOf(provider); ofModel || provider == verb.ReservedSlug {
 		return nil, nil
 	}
-	known, meant, err := s.deps.Catalog.KnownProvider(ctx, tenant, provider)
+	known, meant, err := h.catalog.KnownProvider(ctx, tenant, provider)
 	if known || err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (s *Server) unusedCredential(ctx context.Context, tenant uuid.UUID, provide
 	return []string{text}, nil
 }
 
-func (s *Server) listCredentials(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) listCredentials(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f vault.Filter
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -164,7 +164,7 @@ func (s *Server) listCredentials(ctx context.Context, c *wire.Call) (wire.Reply,
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	credentials, more, err := s.deps.Credentials.List(ctx, c.Actor.TenantID, f)
+	credentials, more, err := h.credentials.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -176,8 +176,8 @@ func (s *Server) listCredentials(ctx context.Context, c *wire.Call) (wire.Reply,
 	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
-func (s *Server) getCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	cred, err := s.deps.Credentials.Get(ctx, c.Actor.TenantID, c.ID())
+func (h *providerHandlers) getCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	cred, err := h.credentials.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -193,7 +193,7 @@ type credentialPatch struct {
 	ExpiresAt json.RawMessage `json:"expires_at"`
 }
 
-func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b credentialPatch
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -211,15 +211,15 @@ func (s *Server) patchCredential(ctx context.Context, c *wire.Call) (wire.Reply,
 		}
 		p.ExpiresAt = &at
 	}
-	cred, err := s.deps.Credentials.Update(ctx, c.Actor, c.ID(), p)
+	cred, err := h.credentials.Update(ctx, c.Actor, c.ID(), p)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewCredential(cred)), nil
 }
 
-func (s *Server) deleteCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Credentials.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, credentialTag)); err != nil {
+func (h *providerHandlers) deleteCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.credentials.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, credentialTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
@@ -233,8 +233,8 @@ type validation struct {
 
 // validateCredential answers whether the stored credential can be decrypted and is active.
 // It does not call the provider.
-func (s *Server) validateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	cred, usable, err := s.deps.Credentials.Validate(ctx, c.Actor.TenantID, c.ID())
+func (h *providerHandlers) validateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	cred, usable, err := h.credentials.Validate(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -246,7 +246,7 @@ type rotation struct {
 	ExpiresAt *string         `json:"expires_at"`
 }
 
-func (s *Server) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b rotation
 	if err := c.DecodeExact(&b, "/data/schemes"); err != nil {
 		return wire.Reply{}, err
@@ -260,7 +260,7 @@ func (s *Server) rotateCredential(ctx context.Context, c *wire.Call) (wire.Reply
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	cred, err := s.deps.Credentials.Rotate(ctx, c.Actor, c.ID(), data, expires)
+	cred, err := h.credentials.Rotate(ctx, c.Actor, c.ID(), data, expires)
 	if err != nil {
 		return wire.Reply{}, err
 	}

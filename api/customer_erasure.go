@@ -31,15 +31,15 @@ func viewErasure(e customer.Erasure) erasureView {
 	return v
 }
 
-func (s *Server) eraseCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if _, err := s.deps.Customers.Erase(ctx, c.Actor, c.Param("id"), wire.Expect(c, customerTag)); err != nil {
+func (h *customerHandlers) eraseCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if _, err := h.customers.Erase(ctx, c.Actor, c.Param("id"), wire.Expect(c, customerTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
 }
 
-func (s *Server) getErasure(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	e, err := s.deps.Customers.Erasure(ctx, c.Actor.TenantID, c.ID())
+func (h *customerHandlers) getErasure(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	e, err := h.customers.Erasure(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}

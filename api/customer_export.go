@@ -32,12 +32,12 @@ const (
 )
 
 // exportCustomer writes all that is stored about a customer as one JSON document, as it is read.
-func (s *Server) exportCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *customerHandlers) exportCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	turn := time.NewTimer(exportWait)
 	defer turn.Stop()
 	select {
-	case s.exports <- struct{}{}:
-		defer func() { <-s.exports }()
+	case h.exports <- struct{}{}:
+		defer func() { <-h.exports }()
 	case <-turn.C:
 		f := fault.New(fault.CodeServiceUnavailable, "Other exports are being written. Try again soon.")
 		f.Retryable, f.RetryAfter = true, exportWait
@@ -45,19 +45,19 @@ func (s *Server) exportCustomer(ctx context.Context, c *wire.Call) (wire.Reply, 
 	case <-ctx.Done():
 		return wire.Reply{}, context.Cause(ctx)
 	}
-	e, err := s.deps.Customers.Export(ctx, c.Actor, c.Param("id"))
+	e, err := h.customers.Export(ctx, c.Actor, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	h := c.ResponseHeader()
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="customer-%s.json"`, e.Customer.ID))
-	h.Set("Cache-Control", "no-store")
+	header := c.ResponseHeader()
+	header.Set("Content-Type", "application/json; charset=utf-8")
+	header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="customer-%s.json"`, e.Customer.ID))
+	header.Set("Cache-Control", "no-store")
 	ctx, cancel := context.WithTimeout(ctx, exportLimit)
 	defer cancel()
 	return wire.Reply{}, c.Stream(func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 64<<10)
-		x := customerExport{s: s, tenant: c.Actor.TenantID, e: e, out: out}
+		x := customerExport{h: h, tenant: c.Actor.TenantID, e: e, out: out}
 		if err := x.write(ctx); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *Server) exportCustomer(ctx context.Context, c *wire.Call) (wire.Reply, 
 // customerExport is one export under way. Each part is read page by page. A part that fails ends
 // the document in the middle.
 type customerExport struct {
-	s      *Server
+	h      *customerHandlers
 	tenant uuid.UUID
 	e      customer.Export
 	out    *bufio.Writer
@@ -127,7 +127,7 @@ func (x *customerExport) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := x.s.deps.Customers.StillThere(ctx, x.tenant, x.e); err != nil {
+	if err := x.h.customers.StillThere(ctx, x.tenant, x.e); err != nil {
 		return fmt.Errorf("api: export: the customer is gone: %w", err)
 	}
 	_, err := x.out.WriteString(",\n\"complete\":true}\n")
@@ -167,7 +167,7 @@ func (x *customerExport) executions(ctx context.Context, put func(any) error) er
 	who := actor.SystemOf(x.tenant)
 	f := run.Filter{CustomerID: x.e.Customer.ID.String(), Until: &x.e.At, Limit: exportPage}
 	for {
-		page, more, err := x.s.deps.Runs.List(ctx, who, f)
+		page, more, err := x.h.runs.List(ctx, who, f)
 		if err != nil {
 			return err
 		}
@@ -188,24 +188,24 @@ func (x *customerExport) execution(ctx context.Context, who actor.Actor, id stri
 	free := func() {}
 	defer func() { free() }()
 	room := func(ctx context.Context, _ string, size int) error {
-		leave, err := x.s.answers.TakeSome(ctx, x.tenant.String(), "", (size+bodyUnit-1)/bodyUnit)
+		leave, err := x.h.answers.TakeSome(ctx, x.tenant.String(), "", (size+bodyUnit-1)/bodyUnit)
 		if err == nil {
 			free = leave
 		}
 		return err
 	}
-	r, err := x.s.deps.Runs.Get(run.WithRoom(ctx, room), who, id)
+	r, err := x.h.runs.Get(run.WithRoom(ctx, room), who, id)
 	if err != nil {
 		return err
 	}
-	return put(x.s.detail(ctx, r))
+	return put(detailRun(ctx, x.h.runs, r, x.h.now()))
 }
 
 // ofMaps calls visit with each execution of a Map that was triggered for the customer.
 func (x *customerExport) ofMaps(ctx context.Context, visit func(mapruns.Execution) error) error {
 	f := mapruns.Filter{CustomerID: x.e.Customer.ID.String(), Until: &x.e.At, Limit: exportPage}
 	for {
-		page, more, err := x.s.deps.Executions.List(ctx, actor.SystemOf(x.tenant), f)
+		page, more, err := x.h.executions.List(ctx, actor.SystemOf(x.tenant), f)
 		if err != nil {
 			return err
 		}
@@ -225,11 +225,11 @@ func (x *customerExport) ofMaps(ctx context.Context, visit func(mapruns.Executio
 // steps.
 func (x *customerExport) mapExecutions(ctx context.Context, put func(any) error) error {
 	return x.ofMaps(ctx, func(listed mapruns.Execution) error {
-		e, err := x.s.deps.Executions.Get(ctx, actor.SystemOf(x.tenant), listed.ExecutionID)
+		e, err := x.h.executions.Get(ctx, actor.SystemOf(x.tenant), listed.ExecutionID)
 		if err != nil {
 			return err
 		}
-		v, err := x.s.viewShown(ctx, e)
+		v, err := shownMapExecution(ctx, x.h.executions, e, x.h.now())
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func (x *customerExport) mapSteps(ctx context.Context, put func(any) error) erro
 		for after, more := int32(0), true; more; {
 			var steps []mapruns.Step
 			var err error
-			if steps, more, err = x.s.deps.Executions.Steps(ctx, e, after, exportPage); err != nil {
+			if steps, more, err = x.h.executions.Steps(ctx, e, after, exportPage); err != nil {
 				return err
 			}
 			for _, step := range steps {
@@ -278,7 +278,7 @@ func (x *customerExport) mapSignals(ctx context.Context, put func(any) error) er
 		for after, more := int32(0), true; more; {
 			var page []mapruns.SentSignal
 			var err error
-			if page, more, err = x.s.deps.Executions.Signals(ctx, e, after, exportPage); err != nil {
+			if page, more, err = x.h.executions.Signals(ctx, e, after, exportPage); err != nil {
 				return err
 			}
 			for _, sent := range page {
@@ -295,12 +295,12 @@ func (x *customerExport) mapSignals(ctx context.Context, put func(any) error) er
 func (x *customerExport) approvals(ctx context.Context, put func(any) error) error {
 	f := desk.Filter{CustomerID: x.e.Customer.ID.String(), Until: &x.e.At, Limit: exportPage}
 	for {
-		page, more, err := x.s.deps.Approvals.List(ctx, x.tenant, f)
+		page, more, err := x.h.approvals.List(ctx, x.tenant, f)
 		if err != nil {
 			return err
 		}
 		for _, a := range page {
-			d, err := x.s.deps.Approvals.Get(ctx, x.tenant, a.ID)
+			d, err := x.h.approvals.Get(ctx, x.tenant, a.ID)
 			if err != nil {
 				return err
 			}
@@ -321,14 +321,14 @@ func (x *customerExport) events(ctx context.Context, put func(any) error) error 
 		for more := true; more; {
 			var page []event.Stored
 			var err error
-			if page, more, err = x.s.deps.Events.After(ctx, x.tenant, f, at, exportPage); err != nil {
+			if page, more, err = x.h.events.After(ctx, x.tenant, f, at, exportPage); err != nil {
 				return err
 			}
 			ids := make([]uuid.UUID, len(page))
 			for i, e := range page {
 				ids[i], at = e.ID, e.Place
 			}
-			deliveries, err := x.s.deps.Webhooks.OfEvents(ctx, x.tenant, ids)
+			deliveries, err := x.h.webhooks.OfEvents(ctx, x.tenant, ids)
 			if err != nil {
 				return err
 			}
@@ -350,7 +350,7 @@ func (x *customerExport) events(ctx context.Context, put func(any) error) error 
 func (x *customerExport) credentials(ctx context.Context, put func(any) error) error {
 	f := vault.Filter{CustomerID: x.e.Customer.ID.String(), Limit: exportPage}
 	for {
-		page, more, err := x.s.deps.Credentials.List(ctx, x.tenant, f)
+		page, more, err := x.h.credentials.List(ctx, x.tenant, f)
 		if err != nil {
 			return err
 		}
@@ -369,12 +369,12 @@ func (x *customerExport) credentials(ctx context.Context, put func(any) error) e
 func (x *customerExport) grants(ctx context.Context, put func(any) error) error {
 	f := desk.GrantFilter{CustomerNames: slices.Clone(x.e.Names), Limit: exportPage}
 	for {
-		page, more, err := x.s.deps.Approvals.Grants(ctx, x.tenant, f)
+		page, more, err := x.h.approvals.Grants(ctx, x.tenant, f)
 		if err != nil {
 			return err
 		}
 		for _, g := range page {
-			if err := put(x.s.viewGrant(g)); err != nil {
+			if err := put(viewGrant(g, x.h.now())); err != nil {
 				return err
 			}
 			f.Before = &g.ID

@@ -14,7 +14,7 @@ func (x *customerExport) inSessions(ctx context.Context, visit func(conversation
 	for after, more := uuid.Nil, true; more; {
 		var page []conversation.Session
 		var err error
-		if page, more, err = x.s.deps.AgentSessions.SessionsOf(ctx, x.tenant, x.e.Customer.ID, x.e.At, after, exportPage); err != nil {
+		if page, more, err = x.h.agentSessions.SessionsOf(ctx, x.tenant, x.e.Customer.ID, x.e.At, after, exportPage); err != nil {
 			return err
 		}
 		for _, one := range page {
@@ -45,7 +45,7 @@ func (x *customerExport) sessionMessages(ctx context.Context, put func(any) erro
 		for before, more := int64(0), true; more; {
 			var page []conversation.Said
 			var err error
-			if page, more, err = x.s.deps.AgentSessions.Transcript(ctx, x.tenant, of, before, exportPage); err != nil {
+			if page, more, err = x.h.agentSessions.Transcript(ctx, x.tenant, of, before, exportPage); err != nil {
 				return err
 			}
 			for _, one := range page {
@@ -63,12 +63,12 @@ func (x *customerExport) sessionMessages(ctx context.Context, put func(any) erro
 func (x *customerExport) messageExecutions(ctx context.Context, put func(any) error) error {
 	f := conversation.Filter{Customer: &x.e.Customer.ID, Until: &x.e.At, Limit: exportPage}
 	for {
-		page, more, err := x.s.deps.Conversations.List(ctx, actor.SystemOf(x.tenant), f)
+		page, more, err := x.h.conversations.List(ctx, actor.SystemOf(x.tenant), f)
 		if err != nil {
 			return err
 		}
 		for _, t := range page {
-			if err := put(x.s.viewTurn(t)); err != nil {
+			if err := put(viewTurn(t, x.h.now())); err != nil {
 				return err
 			}
 			f.Before = &t.ID

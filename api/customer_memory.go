@@ -77,7 +77,7 @@ type factBody struct {
 }
 
 // createFact answers 201 with a new fact, and 200 with the one in use that has the same text.
-func (s *Server) createFact(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *customerHandlers) createFact(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b factBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -94,11 +94,11 @@ func (s *Server) createFact(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	id, written, err := s.deps.Facts.Write(ctx, c.Actor, c.Param("id"), in)
+	id, written, err := h.facts.Write(ctx, c.Actor, c.Param("id"), in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	f, err := s.deps.Facts.Get(ctx, c.Actor.TenantID, c.Param("id"), id)
+	f, err := h.facts.Get(ctx, c.Actor.TenantID, c.Param("id"), id)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -109,15 +109,15 @@ func (s *Server) createFact(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	return rep, nil
 }
 
-func (s *Server) getFact(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	f, err := s.deps.Facts.Get(ctx, c.Actor.TenantID, c.Param("id"), wire.IDOf(c.Param("fact_id")))
+func (h *customerHandlers) getFact(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	f, err := h.facts.Get(ctx, c.Actor.TenantID, c.Param("id"), wire.IDOf(c.Param("fact_id")))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return answerFact(f), nil
 }
 
-func (s *Server) listFacts(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *customerHandlers) listFacts(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f facts.Filter
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -143,9 +143,9 @@ func (s *Server) listFacts(ctx context.Context, c *wire.Call) (wire.Reply, error
 	var page []facts.Fact
 	more := false
 	if search != "" {
-		page, err = s.deps.Facts.Search(ctx, c.Actor.TenantID, c.Param("id"), search, f.Limit)
+		page, err = h.facts.Search(ctx, c.Actor.TenantID, c.Param("id"), search, f.Limit)
 	} else {
-		page, more, err = s.deps.Facts.List(ctx, c.Actor.TenantID, c.Param("id"), f)
+		page, more, err = h.facts.List(ctx, c.Actor.TenantID, c.Param("id"), f)
 	}
 	if err != nil {
 		return wire.Reply{}, err
@@ -164,12 +164,12 @@ type factPatch struct {
 	Tainted *bool   `json:"tainted"`
 }
 
-func (s *Server) patchFact(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *customerHandlers) patchFact(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b factPatch
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	f, err := s.deps.Facts.Change(ctx, c.Actor, c.Param("id"), wire.IDOf(c.Param("fact_id")), facts.Patch{
+	f, err := h.facts.Change(ctx, c.Actor, c.Param("id"), wire.IDOf(c.Param("fact_id")), facts.Patch{
 		Text: b.Text, Profile: b.Profile, Tainted: b.Tainted, Expect: wire.Expect(c, factTag),
 	})
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *Server) patchFact(ctx context.Context, c *wire.Call) (wire.Reply, error
 	return answerFact(f), nil
 }
 
-func (s *Server) deleteFact(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	err := s.deps.Facts.Delete(ctx, c.Actor, c.Param("id"), wire.IDOf(c.Param("fact_id")), wire.Expect(c, factTag))
+func (h *customerHandlers) deleteFact(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	err := h.facts.Delete(ctx, c.Actor, c.Param("id"), wire.IDOf(c.Param("fact_id")), wire.Expect(c, factTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -190,7 +190,7 @@ func (s *Server) deleteFact(ctx context.Context, c *wire.Call) (wire.Reply, erro
 func (x *customerExport) memory(ctx context.Context, put func(any) error) error {
 	f := facts.Filter{Until: &x.e.At, Limit: exportPage}
 	for {
-		page, more, err := x.s.deps.Facts.List(ctx, x.tenant, x.e.Customer.ID.String(), f)
+		page, more, err := x.h.facts.List(ctx, x.tenant, x.e.Customer.ID.String(), f)
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ type customerBody struct {
 }
 
 // putCustomer answers 201 with a new customer, and 200 with the one that has an identifier.
-func (s *Server) putCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *customerHandlers) putCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b customerBody
 	if err := c.DecodeExact(&b, "/metadata"); err != nil {
 		return wire.Reply{}, err
@@ -73,7 +73,7 @@ func (s *Server) putCustomer(ctx context.Context, c *wire.Call) (wire.Reply, err
 		return wire.Reply{}, err
 	}
 	in.Word = !c.ManagesCustomers
-	got, created, err := s.deps.Customers.Upsert(ctx, c.Actor, in)
+	got, created, err := h.customers.Upsert(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -84,8 +84,8 @@ func (s *Server) putCustomer(ctx context.Context, c *wire.Call) (wire.Reply, err
 	return rep, nil
 }
 
-func (s *Server) getCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	got, err := s.deps.Customers.Get(ctx, c.Actor.TenantID, c.Param("id"))
+func (h *customerHandlers) getCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	got, err := h.customers.Get(ctx, c.Actor.TenantID, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -125,7 +125,7 @@ func (b customerPatch) patch() (customer.Patch, error) {
 	return p, v.Err()
 }
 
-func (s *Server) patchCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *customerHandlers) patchCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b customerPatch
 	if err := c.DecodeExact(&b, "/metadata"); err != nil {
 		return wire.Reply{}, err
@@ -135,7 +135,7 @@ func (s *Server) patchCustomer(ctx context.Context, c *wire.Call) (wire.Reply, e
 		return wire.Reply{}, err
 	}
 	p.Expect = wire.Expect(c, customerTag)
-	got, err := s.deps.Customers.Change(ctx, c.Actor, c.Param("id"), p)
+	got, err := h.customers.Change(ctx, c.Actor, c.Param("id"), p)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -146,7 +146,7 @@ type customerMerge struct {
 	CustomerID *string `json:"customer_id"`
 }
 
-func (s *Server) mergeCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *customerHandlers) mergeCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b customerMerge
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -157,19 +157,19 @@ func (s *Server) mergeCustomer(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	got, err := s.deps.Customers.Merge(ctx, c.Actor, c.Param("id"), other)
+	got, err := h.customers.Merge(ctx, c.Actor, c.Param("id"), other)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewCustomer(got)), nil
 }
 
-func (s *Server) listCustomers(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *customerHandlers) listCustomers(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f, err := customerFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	customers, place, more, err := s.deps.Customers.List(ctx, c.Actor.TenantID, f)
+	customers, place, more, err := h.customers.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}

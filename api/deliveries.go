@@ -52,15 +52,15 @@ func viewDelivery(d webhook.Delivery) deliveryView {
 	return v
 }
 
-func (s *Server) testWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	d, err := s.deps.Webhooks.Test(ctx, c.Actor, c.ID())
+func (h *tenantHandlers) testWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	d, err := h.webhooks.Test(ctx, c.Actor, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Reply{Status: http.StatusAccepted, Data: viewDelivery(d)}, nil
 }
 
-func (s *Server) listDeliveries(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) listDeliveries(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f := webhook.Filter{}
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -74,7 +74,7 @@ func (s *Server) listDeliveries(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	page, more, err := s.deps.Webhooks.Deliveries(ctx, c.Actor.TenantID, c.ID(), f)
+	page, more, err := h.webhooks.Deliveries(ctx, c.Actor.TenantID, c.ID(), f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -86,16 +86,16 @@ func (s *Server) listDeliveries(ctx context.Context, c *wire.Call) (wire.Reply, 
 	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
-func (s *Server) getDelivery(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	d, err := s.deps.Webhooks.Delivery(ctx, c.Actor.TenantID, c.ID(), c.Param("delivery"))
+func (h *tenantHandlers) getDelivery(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	d, err := h.webhooks.Delivery(ctx, c.Actor.TenantID, c.ID(), c.Param("delivery"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewDelivery(d)), nil
 }
 
-func (s *Server) redeliver(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	d, err := s.deps.Webhooks.Redeliver(ctx, c.Actor, c.ID(), c.Param("delivery"))
+func (h *tenantHandlers) redeliver(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	d, err := h.webhooks.Redeliver(ctx, c.Actor, c.ID(), c.Param("delivery"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -112,7 +112,7 @@ type recovered struct {
 	HasMore   bool `json:"has_more"`
 }
 
-func (s *Server) recoverDeliveries(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) recoverDeliveries(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b recoverBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -122,7 +122,7 @@ func (s *Server) recoverDeliveries(ctx context.Context, c *wire.Call) (wire.Repl
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	n, more, err := s.deps.Webhooks.Recover(ctx, c.Actor, c.ID(), since)
+	n, more, err := h.webhooks.Recover(ctx, c.Actor, c.ID(), since)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -15,7 +15,7 @@ type eventBody struct {
 	Correlate *string         `json:"correlate"`
 }
 
-func (s *Server) sendEvent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *recordHandlers) sendEvent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b eventBody
 	if err := c.DecodeExact(&b, "/data"); err != nil {
 		return wire.Reply{}, err
@@ -45,7 +45,7 @@ func (s *Server) sendEvent(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if b.Correlate != nil {
 		sent.Correlate = *b.Correlate
 	}
-	e, fresh, err := s.deps.Events.Send(ctx, c.Actor, sent)
+	e, fresh, err := h.events.Send(ctx, c.Actor, sent)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -63,7 +63,7 @@ type eventTypeView struct {
 	Example     json.RawMessage `json:"example"`
 }
 
-func (s *Server) listEventTypes(context.Context, *wire.Call) (wire.Reply, error) {
+func (h *recordHandlers) listEventTypes(context.Context, *wire.Call) (wire.Reply, error) {
 	var views []eventTypeView
 	for _, t := range event.Types() {
 		views = append(views, eventTypeView{t.Type, t.When, t.Schema(), t.Example()})

@@ -24,11 +24,17 @@ const (
 	reconnectAfter = "2000"
 )
 
+// liveStreams answers calls with streams.
+type liveStreams struct {
+	gate *gate
+	now  func() time.Time
+}
+
 // liveStream is an answer that goes on: server-sent events, as they happen.
 type liveStream struct {
-	s *Server
-	c *wire.Call
-	w io.Writer
+	of *liveStreams
+	c  *wire.Call
+	w  io.Writer
 	// asks is what the caller must be allowed as long as the stream lasts.
 	asks    route
 	checked time.Time // when the credential was last looked at
@@ -85,7 +91,7 @@ func message(b *bytes.Buffer, id, name string, data any) error {
 	return nil
 }
 
-func (s *Server) streamEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *recordHandlers) streamEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var v wire.Validation
 	f := eventFilter(&v, c)
 	var after *event.Place
@@ -99,23 +105,23 @@ func (s *Server) streamEvents(ctx context.Context, c *wire.Call) (wire.Reply, er
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	stream, err := s.deps.Events.Stream(ctx, c.Actor.TenantID, f, after)
+	stream, err := h.events.Stream(ctx, c.Actor.TenantID, f, after)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	defer stream.Close()
-	return wire.Reply{}, s.streamLive(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole(), permission: auth.PermEventsRead}, eventSource{stream})
+	return wire.Reply{}, h.streams.streamLive(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole(), permission: auth.PermEventsRead}, eventSource{stream})
 }
 
 // streamLive answers with what the source tells, until the caller goes, their credential ends or
 // the process stops. What it could not send is there for the next stream, from its Last-Event-ID on.
-func (s *Server) streamLive(ctx context.Context, c *wire.Call, asks route, from source) error {
-	h := c.ResponseHeader()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // a proxy that gathers the answer would deliver nothing
+func (h *liveStreams) streamLive(ctx context.Context, c *wire.Call, asks route, from source) error {
+	header := c.ResponseHeader()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // a proxy that gathers the answer would deliver nothing
 	return c.Stream(func(w io.Writer) error {
-		return (&liveStream{s: s, c: c, w: w, asks: asks, checked: s.deps.Now(), source: from}).run(ctx)
+		return (&liveStream{of: h, c: c, w: w, asks: asks, checked: h.now(), source: from}).run(ctx)
 	})
 }
 
@@ -151,7 +157,7 @@ func (e *liveStream) step(ctx context.Context) (more, over bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	now := e.s.deps.Now()
+	now := e.of.now()
 	silent := now.Sub(e.told) >= heartbeatEvery
 	if len(messages) == 0 && !silent {
 		return more, over, nil
@@ -169,14 +175,14 @@ func (e *liveStream) step(ctx context.Context) (more, over bool, err error) {
 }
 
 func (e *liveStream) write(b []byte) error {
-	e.told = e.s.deps.Now()
+	e.told = e.of.now()
 	_, err := e.w.Write(b)
 	return err
 }
 
 // check looks at the caller's session or key again, as if they called now.
 func (e *liveStream) check(ctx context.Context) error {
-	who, err := e.s.authenticate(auth.Uncounted(ctx), e.asks, e.c)
+	who, err := e.of.gate.authenticate(auth.Uncounted(ctx), e.asks, e.c)
 	if err != nil {
 		return err
 	}

@@ -41,13 +41,13 @@ func (e eventView) MarshalJSON() ([]byte, error) {
 	return e.Body, nil
 }
 
-func (s *Server) listEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *recordHandlers) listEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var v wire.Validation
-	return s.eventPage(ctx, c, &v, eventFilter(&v, c))
+	return h.eventPage(ctx, c, &v, eventFilter(&v, c))
 }
 
 // eventPage answers with the events that the filter lets pass.
-func (s *Server) eventPage(ctx context.Context, c *wire.Call, v *wire.Validation, f event.Filter) (wire.Reply, error) {
+func (h *recordHandlers) eventPage(ctx context.Context, c *wire.Call, v *wire.Validation, f event.Filter) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -64,11 +64,11 @@ func (s *Server) eventPage(ctx context.Context, c *wire.Call, v *wire.Validation
 	var more bool
 	switch {
 	case order == "asc":
-		page, more, err = s.deps.Events.After(ctx, c.Actor.TenantID, f, at, limit)
+		page, more, err = h.events.After(ctx, c.Actor.TenantID, f, at, limit)
 	case given:
-		page, more, err = s.deps.Events.Before(ctx, c.Actor.TenantID, f, &at, limit)
+		page, more, err = h.events.Before(ctx, c.Actor.TenantID, f, &at, limit)
 	default:
-		page, more, err = s.deps.Events.Before(ctx, c.Actor.TenantID, f, nil, limit)
+		page, more, err = h.events.Before(ctx, c.Actor.TenantID, f, nil, limit)
 	}
 	if err != nil {
 		return wire.Reply{}, err
@@ -96,8 +96,8 @@ func eventFilter(v *wire.Validation, c *wire.Call) (f event.Filter) {
 	return f
 }
 
-func (s *Server) getEvent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	e, err := s.deps.Events.Get(ctx, c.Actor.TenantID, c.Param("id"))
+func (h *recordHandlers) getEvent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	e, err := h.events.Get(ctx, c.Actor.TenantID, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}

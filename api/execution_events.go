@@ -16,8 +16,8 @@ import (
 )
 
 // listExecutionEvents lists the events about one execution, of a verb or of a Map.
-func (s *Server) listExecutionEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	id, err := s.executionIDOf(ctx, c)
+func (h *executionHandlers) listExecutionEvents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	id, err := h.executionIDOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -26,20 +26,20 @@ func (s *Server) listExecutionEvents(ctx context.Context, c *wire.Call) (wire.Re
 	if f.Type != "" && !eventType.MatchString(f.Type) {
 		v.Add("query.type", "format", "type is a type of event such as action.executed, or a family such as action.*.")
 	}
-	return s.eventPage(ctx, c, &v, f)
+	return h.records.eventPage(ctx, c, &v, f)
 }
 
 // executionIDOf returns the execution_id of what the path names, which may be another key of a run.
-func (s *Server) executionIDOf(ctx context.Context, c *wire.Call) (string, error) {
-	e, found, err := s.mapExecutionOf(ctx, c)
+func (h *executionHandlers) executionIDOf(ctx context.Context, c *wire.Call) (string, error) {
+	e, found, err := h.maps.mapExecutionOf(ctx, c)
 	if err != nil || found {
 		return e.ExecutionID, err
 	}
-	t, found, err := s.turnOf(ctx, c)
+	t, found, err := h.agents.turnOf(ctx, c)
 	if err != nil || found {
 		return t.ExecutionID, err
 	}
-	r, err := s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
+	r, err := h.runs.Get(ctx, c.Actor, c.Param("id"))
 	return r.ExecutionID, err
 }
 
@@ -51,7 +51,7 @@ const (
 )
 
 // streamExecution follows one execution to its end.
-func (s *Server) streamExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *executionHandlers) streamExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var since *int64
 	if last := c.Request.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
@@ -60,34 +60,34 @@ func (s *Server) streamExecution(ctx context.Context, c *wire.Call) (wire.Reply,
 		}
 		since = &n
 	}
-	if t, found, err := s.turnOf(ctx, c); err != nil || found {
+	if t, found, err := h.agents.turnOf(ctx, c); err != nil || found {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return wire.Reply{}, s.streamTurn(ctx, c, t)
+		return wire.Reply{}, h.agents.streamTurn(ctx, c, t)
 	}
-	e, found, err := s.mapExecutionOf(ctx, c)
+	e, found, err := h.maps.mapExecutionOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	var r run.Run
 	if !found {
-		if r, err = s.deps.Runs.Get(ctx, c.Actor, c.Param("id")); err != nil {
+		if r, err = h.runs.Get(ctx, c.Actor, c.Param("id")); err != nil {
 			return wire.Reply{}, err
 		}
 		e.ExecutionID = r.ExecutionID
 	}
 	// It counts as a stream of events, and ends as one.
-	place, err := s.deps.Events.Stream(ctx, c.Actor.TenantID, event.Filter{ExecutionID: e.ExecutionID}, &event.Place{})
+	place, err := h.events.Stream(ctx, c.Actor.TenantID, event.Filter{ExecutionID: e.ExecutionID}, &event.Place{})
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	defer place.Close()
-	var from source = &runSource{s: s, place: place, who: c.Actor, id: r.ExecutionID}
+	var from source = &runSource{h: h, place: place, who: c.Actor, id: r.ExecutionID}
 	if found {
-		from = &mapRunSource{s: s, place: place, e: e, since: since, sent: map[string]int32{}}
+		from = &mapRunSource{h: h, place: place, e: e, since: since, sent: map[string]int32{}}
 	}
-	return wire.Reply{}, s.streamLive(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole()}, from)
+	return wire.Reply{}, h.streams.streamLive(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole()}, from)
 }
 
 // executionStatus is the message of a stream that says how an execution stands.
@@ -106,7 +106,7 @@ type mapStatus struct {
 
 // runSource tells of one run.
 type runSource struct {
-	s     *Server
+	h     *executionHandlers
 	place *event.Stream
 	who   actor.Actor
 	id    string
@@ -117,7 +117,7 @@ func (f *runSource) wait(ctx context.Context) bool { return f.place.Pause(ctx, f
 func (f *runSource) beat() string                  { return "" }
 
 func (f *runSource) next(ctx context.Context) (messages []byte, more, over bool, err error) {
-	r, err := f.s.deps.Runs.Get(ctx, f.who, f.id)
+	r, err := f.h.runs.Get(ctx, f.who, f.id)
 	if err != nil {
 		return nil, false, false, err
 	}
@@ -127,14 +127,14 @@ func (f *runSource) next(ctx context.Context) (messages []byte, more, over bool,
 		err = message(&b, "", "status", now)
 	}
 	if over = r.State.Ended(); over && err == nil {
-		err = message(&b, "", "end", f.s.view(r))
+		err = message(&b, "", "end", viewRun(r, f.h.now()))
 	}
 	return b.Bytes(), false, over, err
 }
 
 // mapRunSource tells of one execution of a Map.
 type mapRunSource struct {
-	s     *Server
+	h     *executionHandlers
 	place *event.Stream
 	e     mapruns.Execution
 	// since is the frontier up to which all steps were told; nil before the first page. turn is the
@@ -159,7 +159,7 @@ func (f *mapRunSource) id() string {
 }
 
 func (f *mapRunSource) next(ctx context.Context) (messages []byte, more, over bool, err error) {
-	p, err := f.s.deps.Executions.Since(ctx, f.e, f.since, f.after, followPage)
+	p, err := f.h.executions.Since(ctx, f.e, f.since, f.after, followPage)
 	if err != nil {
 		return nil, false, false, err
 	}
@@ -190,7 +190,7 @@ func (f *mapRunSource) next(ctx context.Context) (messages []byte, more, over bo
 		b.WriteString(f.id() + "\n")
 	}
 	if over = p.Execution.Ended(); over {
-		v, err := f.s.viewShown(ctx, p.Execution)
+		v, err := shownMapExecution(ctx, f.h.executions, p.Execution, f.h.now())
 		if err != nil {
 			return nil, false, false, err
 		}
@@ -207,7 +207,7 @@ func (f *mapRunSource) status(ctx context.Context, b *bytes.Buffer, e mapruns.Ex
 	if text == f.told {
 		return nil
 	}
-	waits, err := f.s.deps.Executions.Waiting(ctx, e)
+	waits, err := f.h.executions.Waiting(ctx, e)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ type executionQuery struct {
 
 // listExecutions lists executions of one kind, or of all in the order of their beginning. A page of
 // all is merged of one page of each kind, so it reads no more than those.
-func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *executionHandlers) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if len(c.IdentitySecrets) > 0 {
 		// The key is in the pages of many customers. Each would see what the others wrote.
 		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "A key with identity_verification lists no executions. Read one by its execution_id, or list with another key.")
@@ -76,13 +76,13 @@ func (s *Server) listExecutions(ctx context.Context, c *wire.Call) (wire.Reply, 
 		page, more = append(page, of...), more || others
 	}
 	if slices.Contains(kinds, kindAction) && hasStatus(kindAction, q.status) {
-		list(s.listRuns)
+		list(h.listRuns)
 	}
 	if slices.Contains(kinds, kindMap) && hasStatus(kindMap, q.status) {
-		list(s.listMapExecutions)
+		list(h.listMapExecutions)
 	}
 	if turns := slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kindAction || k == kindMap }); len(turns) > 0 && hasStatus(turns[0], q.status) {
-		list(s.listTurns(turns))
+		list(h.listTurns(turns))
 	}
 	if err != nil {
 		return wire.Reply{}, err
@@ -208,7 +208,7 @@ func kindWith(status string) string {
 	}
 }
 
-func (s *Server) listRuns(ctx context.Context, c *wire.Call, q executionQuery) (page []listed, more bool, err error) {
+func (h *executionHandlers) listRuns(ctx context.Context, c *wire.Call, q executionQuery) (page []listed, more bool, err error) {
 	f := run.Filter{
 		Limit: q.limit, Before: q.before, Status: q.status, SessionID: q.session, CustomerID: q.customer, KeyID: q.key, Since: q.since, Until: q.until, Begins: q.q,
 	}
@@ -230,14 +230,14 @@ func (s *Server) listRuns(ctx context.Context, c *wire.Call, q executionQuery) (
 	if err := v.Err(); err != nil {
 		return nil, false, err
 	}
-	runs, more, err := s.deps.Runs.List(ctx, c.Actor, f)
+	runs, more, err := h.runs.List(ctx, c.Actor, f)
 	for _, r := range runs {
-		page = append(page, listed{r.ID, s.view(r)})
+		page = append(page, listed{r.ID, viewRun(r, h.now())})
 	}
 	return page, more, err
 }
 
-func (s *Server) listMapExecutions(ctx context.Context, c *wire.Call, q executionQuery) (page []listed, more bool, err error) {
+func (h *executionHandlers) listMapExecutions(ctx context.Context, c *wire.Call, q executionQuery) (page []listed, more bool, err error) {
 	f := mapruns.Filter{
 		Limit: q.limit, Before: q.before, Status: q.status, SessionID: q.session, CustomerID: q.customer, KeyID: q.key, Since: q.since, Until: q.until, Begins: q.q,
 	}
@@ -249,15 +249,15 @@ func (s *Server) listMapExecutions(ctx context.Context, c *wire.Call, q executio
 	if err := v.Err(); err != nil {
 		return nil, false, err
 	}
-	list, more, err := s.deps.Executions.List(ctx, c.Actor, f)
+	list, more, err := h.executions.List(ctx, c.Actor, f)
 	for _, e := range list {
-		page = append(page, listed{e.ID, s.viewMapExecution(e)})
+		page = append(page, listed{e.ID, viewMapExecution(e, h.now())})
 	}
 	return page, more, err
 }
 
 // listTurns lists messages, goals or both.
-func (s *Server) listTurns(kinds []string) func(context.Context, *wire.Call, executionQuery) ([]listed, bool, error) {
+func (h *executionHandlers) listTurns(kinds []string) func(context.Context, *wire.Call, executionQuery) ([]listed, bool, error) {
 	return func(ctx context.Context, c *wire.Call, q executionQuery) (page []listed, more bool, err error) {
 		f := conversation.Filter{Limit: q.limit, Before: q.before, Status: q.status, SessionID: q.session, KeyID: q.key, Since: q.since, Until: q.until, Begins: q.q}
 		if len(kinds) == 1 {
@@ -269,7 +269,7 @@ func (s *Server) listTurns(kinds []string) func(context.Context, *wire.Call, exe
 			return nil, false, err
 		}
 		if q.customer != "" {
-			known, err := s.deps.Customers.Get(ctx, c.Actor.TenantID, q.customer)
+			known, err := h.customers.Get(ctx, c.Actor.TenantID, q.customer)
 			switch {
 			case fault.HasCode(err, fault.CodeCustomerNotFound):
 				return nil, false, nil // a message always has a customer who is known
@@ -278,9 +278,9 @@ func (s *Server) listTurns(kinds []string) func(context.Context, *wire.Call, exe
 			}
 			f.Customer = &known.ID
 		}
-		turns, more, err := s.deps.Conversations.List(ctx, c.Actor, f)
+		turns, more, err := h.conversations.List(ctx, c.Actor, f)
 		for _, t := range turns {
-			page = append(page, listed{t.ID, s.viewTurn(t)})
+			page = append(page, listed{t.ID, viewTurn(t, h.now())})
 		}
 		return page, more, err
 	}

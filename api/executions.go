@@ -69,9 +69,9 @@ type execution struct {
 	FinishedAt       *time.Time      `json:"finished_at"`
 }
 
-// view returns a run without its arguments and result. A page of those could be hundreds
+// viewRun returns a run without its arguments and result. A page of those could be hundreds
 // of megabytes.
-func (s *Server) view(r run.Run) execution {
+func viewRun(r run.Run, now time.Time) execution {
 	e := execution{
 		ExecutionID: r.ExecutionID, Kind: kindAction, Verb: r.Verb.String(), Provider: r.Verb.Provider, Status: r.State.Status(),
 		FenceStatus: wire.StartedUnless(r.State.Ended()), GovernanceStatus: governanceStatus(r), ApprovedBy: approvedBy(r), Decision: r.Decision, Reason: r.Reason, PolicyName: policyName(r.Decision != "", r.PolicyName),
@@ -82,7 +82,7 @@ func (s *Server) view(r run.Run) execution {
 		AgentID: r.AgentID, ParentID: r.ParentID,
 		Metadata: r.Metadata, APIKeyID: r.KeyID, Requester: byCaller(actor.CallerOf(r.KeyID, r.UserID)), RequestID: r.RequestID,
 		WorkflowID: r.WorkflowID, Attempt: r.Attempt, Sends: r.Sends,
-		DurationMS: milliseconds(r.Took(s.deps.Now())), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt), ErasedAt: utc(r.ErasedAt),
+		DurationMS: milliseconds(r.Took(now)), CreatedAt: r.CreatedAt.UTC(), SentAt: utc(r.SentAt), ExpiresAt: utc(r.ExpiresAt), FinishedAt: utc(r.FinishedAt), ErasedAt: utc(r.ErasedAt),
 	}
 	if f := r.Fault(); f != nil && r.State != run.StatePending { // a held run has not failed
 		e.Error = &wire.ErrorBody{Code: f.Code, Message: f.Message, RequestID: r.RequestID, Details: f.Details, ProviderStatus: f.ProviderStatus, ProviderError: f.ProviderError, RetryAfterMS: f.RetryAfter.Milliseconds(), Retryable: &f.Retryable}
@@ -90,19 +90,19 @@ func (s *Server) view(r run.Run) execution {
 	return e
 }
 
-// detail returns view with arguments and result. The run's caller reads the result in the
+// detailRun returns viewRun with arguments and result. The run's caller reads the result in the
 // clear by a repeat of the call; here it is masked.
-func (s *Server) detail(ctx context.Context, r run.Run) execution {
-	r = s.deps.Runs.Shown(ctx, r)
-	e := s.view(r)
+func detailRun(ctx context.Context, runs Runs, r run.Run, now time.Time) execution {
+	r = runs.Shown(ctx, r)
+	e := viewRun(r, now)
 	e.Args, e.Result, e.Unreadable, e.resultNote = r.Args, r.Result, r.Unreadable, noteOf(r)
 	return e
 }
 
 // answerExecution answers with a run. While it is under way its duration grows with each
 // reading, so the duration is no part of the ETag.
-func (s *Server) answerExecution(ctx context.Context, r run.Run) wire.Reply {
-	e := s.detail(ctx, r)
+func (h *executionHandlers) answerExecution(ctx context.Context, r run.Run) wire.Reply {
+	e := detailRun(ctx, h.runs, r, h.now())
 	rep := wire.OK(e)
 	if r.FinishedAt == nil {
 		e.DurationMS = 0
@@ -119,7 +119,7 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *executionHandlers) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	after, err := stepsAfter(c)
 	if err != nil {
 		return wire.Reply{}, err
@@ -128,33 +128,33 @@ func (s *Server) getExecution(ctx context.Context, c *wire.Call) (wire.Reply, er
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	if e, found, err := s.mapExecutionOf(ctx, c); err != nil || found {
+	if e, found, err := h.maps.mapExecutionOf(ctx, c); err != nil || found {
 		if err == nil {
-			e, err = s.mapSettled(ctx, c, e)
+			e, err = h.maps.mapSettled(ctx, c, e)
 		}
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return s.answerMapSteps(ctx, e, after)
+		return h.maps.answerMapSteps(ctx, e, after)
 	}
-	if t, found, err := s.turnOf(ctx, c); err != nil || found {
+	if t, found, err := h.agents.turnOf(ctx, c); err != nil || found {
 		if err == nil {
-			t, err = s.turnSettled(ctx, c, t)
+			t, err = h.agents.turnSettled(ctx, c, t)
 		}
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return s.answerTurn(ctx, t, prompts)
+		return h.agents.answerTurn(ctx, t, prompts)
 	}
-	room := &answerRoom{s: s, c: c}
-	r, err := s.settled(run.WithRoom(ctx, room.take), c)
+	room := &answerRoom{answers: h.answers, c: c}
+	r, err := h.settled(run.WithRoom(ctx, room.take), c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	if err := room.take(ctx, r.ExecutionID, len(r.Args)+len(r.Result)); err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerExecution(ctx, r), nil
+	return h.answerExecution(ctx, r), nil
 }
 
 // stepsAfter returns the number of the step after which the answer shows steps.
@@ -172,47 +172,47 @@ func stepsAfter(c *wire.Call) (int32, error) {
 
 // settled returns the execution of the path. While it is under way, it waits as long as Prefer
 // says; a call without Prefer does not wait.
-func (s *Server) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
+func (h *executionHandlers) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
 	var v wire.Validation
 	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
 	if err := v.Err(); err != nil {
 		return run.Run{}, err
 	}
-	r, err := s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
+	r, err := h.runs.Get(ctx, c.Actor, c.Param("id"))
 	if err != nil || wait == nil || *wait == 0 || r.State.Answers() {
 		return r, err
 	}
-	if _, err := s.deps.Runs.Await(ctx, r, s.deps.Now().Add(*wait)); err != nil {
+	if _, err := h.runs.Await(ctx, r, h.now().Add(*wait)); err != nil {
 		return run.Run{}, err
 	}
-	return s.deps.Runs.Get(ctx, c.Actor, c.Param("id"))
+	return h.runs.Get(ctx, c.Actor, c.Param("id"))
 }
 
-func (s *Server) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if e, found, err := s.mapExecutionOf(ctx, c); err != nil || found {
+func (h *executionHandlers) cancelExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if e, found, err := h.maps.mapExecutionOf(ctx, c); err != nil || found {
 		if err == nil {
-			e, err = s.deps.Executions.Cancel(ctx, c.Actor, e)
+			e, err = h.executions.Cancel(ctx, c.Actor, e)
 		}
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return s.answerMapExecution(ctx, e)
+		return h.maps.answerMapExecution(ctx, e)
 	}
-	if t, found, err := s.turnOf(ctx, c); err != nil || found {
+	if t, found, err := h.agents.turnOf(ctx, c); err != nil || found {
 		if err == nil {
-			t, err = s.deps.Conversations.Cancel(ctx, c.Actor, t)
+			t, err = h.conversations.Cancel(ctx, c.Actor, t)
 		}
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		return s.answerTurn(ctx, t, false)
+		return h.agents.answerTurn(ctx, t, false)
 	}
-	room := &answerRoom{s: s, c: c}
-	r, err := s.deps.Runs.Cancel(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"))
+	room := &answerRoom{answers: h.answers, c: c}
+	r, err := h.runs.Cancel(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerExecution(ctx, r), nil
+	return h.answerExecution(ctx, r), nil
 }
 
 type resolveBody struct {
@@ -221,7 +221,7 @@ type resolveBody struct {
 	Reason  *string         `json:"reason"`
 }
 
-func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *executionHandlers) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b resolveBody
 	if err := c.DecodeExact(&b, "/result"); err != nil {
 		return wire.Reply{}, err
@@ -238,15 +238,15 @@ func (s *Server) resolveExecution(ctx context.Context, c *wire.Call) (wire.Reply
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	room := &answerRoom{s: s, c: c}
-	r, err := s.deps.Runs.Resolve(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"), res)
+	room := &answerRoom{answers: h.answers, c: c}
+	r, err := h.runs.Resolve(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"), res)
 	if fault.HasCode(err, fault.CodeExecutionNotFound) {
-		if _, isMap, look := s.mapExecutionOf(ctx, c); look != nil || isMap {
+		if _, isMap, look := h.maps.mapExecutionOf(ctx, c); look != nil || isMap {
 			return wire.Reply{}, cmp.Or(look, error(fault.New(fault.CodeConflict, "This is an execution of a Map. Resolve the call whose outcome is unknown: steps of the execution have its execution_id.")))
 		}
 	}
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerExecution(ctx, r), nil
+	return h.answerExecution(ctx, r), nil
 }

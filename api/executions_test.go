@@ -44,9 +44,9 @@ func (r *runner) Shown(_ context.Context, got run.Run) run.Run { return got }
 
 func runsServer(t *testing.T, r *runner, now func() time.Time) *Server {
 	t.Helper()
-	s := deskServer(newDesk())
-	s.deps.Runs, s.deps.Now = r, now
-	return s
+	d := deskDeps(newDesk())
+	d.Runs, d.Now = r, now
+	return bareServer(d)
 }
 
 func TestExecutionFiltersReachTheDomain(t *testing.T) {
@@ -88,12 +88,11 @@ func TestExecutionStatusOfAnotherKindNamesTheKind(t *testing.T) {
 func TestExecutionNamesItsRequesterAsApprovalsDo(t *testing.T) {
 	t.Parallel()
 	id := uuid.New()
-	s := runsServer(t, &runner{}, time.Now)
 	for want, r := range map[string]run.Run{"key:" + id.String(): {State: run.StatePending, Origin: run.Origin{KeyID: &id}}, "user:" + id.String(): {State: run.StatePending, Origin: run.Origin{UserID: &id}}} {
-		require.Equal(t, want, *s.view(r).Requester)
+		require.Equal(t, want, *viewRun(r, someday).Requester)
 		require.Equal(t, want, *viewApproval(desk.Approval{Requester: actor.CallerOf(r.KeyID, r.UserID)}).Requester)
 	}
-	require.Nil(t, s.view(run.Run{State: run.StatePending}).Requester)
+	require.Nil(t, viewRun(run.Run{State: run.StatePending}, someday).Requester)
 	require.Nil(t, viewApproval(desk.Approval{}).Requester)
 }
 

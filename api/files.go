@@ -22,13 +22,13 @@ type Files interface {
 
 // getFile sends a file of a result. A provider wrote it, so no browser may show it or run it: it is an
 // attachment of the named type, in a sandbox.
-func (s *Server) getFile(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	room := &answerRoom{s: s, c: c}
-	f, err := s.deps.Runs.File(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"), c.Param("file"))
+func (h *actionHandlers) getFile(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	room := &answerRoom{answers: h.answers, c: c}
+	f, err := h.runs.File(run.WithRoom(ctx, room.take), c.Actor, c.Param("id"), c.Param("file"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	switch has, err := s.deps.Files.Has(ctx, f.TenantID, f.RunID, f.ID); {
+	switch has, err := h.files.Has(ctx, f.TenantID, f.RunID, f.ID); {
 	case err != nil:
 		return wire.Reply{}, err
 	case !has:
@@ -42,7 +42,7 @@ func (s *Server) getFile(ctx context.Context, c *wire.Call) (wire.Reply, error) 
 		"Content-Security-Policy": {"sandbox; default-src 'none'"},
 	}
 	return wire.Reply{}, c.StreamObject(strconv.Quote(f.SHA256), header, func(w io.Writer) error {
-		return s.deps.Files.CopyTo(ctx, f.TenantID, f.RunID, f.ID, f.Size, w)
+		return h.files.CopyTo(ctx, f.TenantID, f.RunID, f.ID, f.Size, w)
 	})
 }
 

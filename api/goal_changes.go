@@ -31,8 +31,8 @@ func viewGoalChange(c changing.Change) changeView {
 	return v
 }
 
-func (s *Server) answerGoalChanges(ctx context.Context, t conversation.Turn, after int32, limit int) (wire.Reply, error) {
-	list, err := s.deps.GoalChanges.List(ctx, t, after, limit)
+func (h *agentHandlers) answerGoalChanges(ctx context.Context, t conversation.Turn, after int32, limit int) (wire.Reply, error) {
+	list, err := h.goalChanges.List(ctx, t, after, limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -52,12 +52,12 @@ func (s *Server) answerGoalChanges(ctx context.Context, t conversation.Turn, aft
 
 // decideGoalChanges decides about the changes of a dry run of a goal. It answers 202 where a repeat of
 // the call would go on.
-func (s *Server) decideGoalChanges(ctx context.Context, c *wire.Call, t conversation.Turn, d changing.Decision) (wire.Reply, error) {
-	ended, err := s.deps.GoalChanges.Decide(ctx, c.Actor, t, d)
+func (h *agentHandlers) decideGoalChanges(ctx context.Context, c *wire.Call, t conversation.Turn, d changing.Decision) (wire.Reply, error) {
+	ended, err := h.goalChanges.Decide(ctx, c.Actor, t, d)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rep, err := s.answerGoalChanges(ctx, t, 0, changesAnswered)
+	rep, err := h.answerGoalChanges(ctx, t, 0, changesAnswered)
 	if err == nil && !ended {
 		rep.Status = http.StatusAccepted
 	}
@@ -70,8 +70,8 @@ const goalApplyWait = 30 * time.Second
 
 // goalOrNone returns the goal that the path names. The error is EXECUTION_NOT_FOUND where it names
 // neither a goal nor an execution of a Map.
-func (s *Server) goalOrNone(ctx context.Context, c *wire.Call) (conversation.Turn, error) {
-	t, found, err := s.turnOf(ctx, c)
+func (h *agentHandlers) goalOrNone(ctx context.Context, c *wire.Call) (conversation.Turn, error) {
+	t, found, err := h.turnOf(ctx, c)
 	if err == nil && (!found || t.Kind != kindGoal) {
 		err = fault.New(fault.CodeExecutionNotFound, "No execution of a Map and no goal has this id.")
 	}

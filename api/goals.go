@@ -134,7 +134,7 @@ func viewGoal(out conversation.Outcome) goalAnswer {
 }
 
 // pursueGoal has an agent work towards a goal.
-func (s *Server) pursueGoal(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) pursueGoal(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if c.AgentID != "" && c.AgentID != c.Param("id") {
 		return wire.Reply{}, fault.New(fault.CodeAgentLocked, "")
 	}
@@ -142,7 +142,7 @@ func (s *Server) pursueGoal(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	out, err := s.deps.Conversations.Message(ctx, c.Actor, req)
+	out, err := h.conversations.Message(ctx, c.Actor, req)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -179,11 +179,11 @@ func answerGoal(out conversation.Outcome) (wire.Reply, error) {
 }
 
 // showGoal adds to an execution what an agent in the mode goal has done.
-func (s *Server) showGoal(ctx context.Context, t conversation.Turn, v *messageExecution) error {
+func (h *agentHandlers) showGoal(ctx context.Context, t conversation.Turn, v *messageExecution) error {
 	if t.Kind != kindGoal && t.Progress == nil {
 		return nil
 	}
-	p, err := s.deps.Conversations.Pursued(ctx, t)
+	p, err := h.conversations.Pursued(ctx, t)
 	if err != nil {
 		return err
 	}

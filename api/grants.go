@@ -35,9 +35,9 @@ type grantView struct {
 	repeatMark
 }
 
-func (s *Server) viewGrant(g desk.Grant) grantView {
+func viewGrant(g desk.Grant, now time.Time) grantView {
 	return grantView{
-		ID: g.ID, Status: g.Status(s.deps.Now()), Verb: g.Verb.String(), Provider: g.Verb.Provider, Conditions: wire.Array(g.Conditions),
+		ID: g.ID, Status: g.Status(now), Verb: g.Verb.String(), Provider: g.Verb.Provider, Conditions: wire.Array(g.Conditions),
 		APIKeyID: g.KeyID, AgentID: g.AgentID, CustomerID: g.CustomerID, MapID: g.MapID, Reason: g.Reason, CreatedBy: *byUser(&g.CreatedBy), CreatedAt: g.CreatedAt,
 		ExpiresAt: g.ExpiresAt, MaxUses: g.MaxUses, Uses: g.Uses, RevokedAt: g.RevokedAt, RevokedBy: byUser(g.RevokedBy), Warnings: wire.Array(g.Warnings()),
 	}
@@ -90,7 +90,7 @@ func (b grantBody) grant() (desk.NewGrant, error) {
 	return g, v.Err()
 }
 
-func (s *Server) createGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *approvalHandlers) createGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b grantBody
 	if err := c.DecodeExact(&b, conditionValues); err != nil {
 		return wire.Reply{}, err
@@ -99,19 +99,19 @@ func (s *Server) createGrant(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	g, err := s.deps.Approvals.CreateGrant(ctx, c.Actor, in)
+	g, err := h.approvals.CreateGrant(ctx, c.Actor, in)
 	if err != nil {
-		return wire.Reply{}, s.suggest(ctx, c, in.Verb, err)
+		return wire.Reply{}, h.suggestions.suggest(ctx, c, in.Verb, err)
 	}
-	return wire.Created("/v1/grants/"+g.ID.String(), s.viewGrant(g)), nil
+	return wire.Created("/v1/grants/"+g.ID.String(), viewGrant(g, h.now())), nil
 }
 
-func (s *Server) getGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	g, err := s.deps.Approvals.GetGrant(ctx, c.Actor.TenantID, c.ID())
+func (h *approvalHandlers) getGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	g, err := h.approvals.GetGrant(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(s.viewGrant(g)), nil
+	return wire.OK(viewGrant(g, h.now())), nil
 }
 
 type grantPatch struct {
@@ -119,12 +119,12 @@ type grantPatch struct {
 	MaxUses   *int32  `json:"max_uses"`
 }
 
-func (s *Server) patchGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *approvalHandlers) patchGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b grantPatch
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	p := desk.GrantPatch{MaxUses: b.MaxUses, Expect: wire.Expect(c, s.grantTag)}
+	p := desk.GrantPatch{MaxUses: b.MaxUses, Expect: wire.Expect(c, h.grantTag)}
 	if b.ExpiresAt != nil {
 		var v wire.Validation
 		at := v.Time("/expires_at", b.ExpiresAt)
@@ -133,35 +133,35 @@ func (s *Server) patchGrant(ctx context.Context, c *wire.Call) (wire.Reply, erro
 		}
 		p.ExpiresAt = &at
 	}
-	g, err := s.deps.Approvals.NarrowGrant(ctx, c.Actor, c.ID(), p)
+	g, err := h.approvals.NarrowGrant(ctx, c.Actor, c.ID(), p)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(s.viewGrant(g)), nil
+	return wire.OK(viewGrant(g, h.now())), nil
 }
 
-func (s *Server) grantTag(g desk.Grant) string { return wire.ViewTag(s.viewGrant(g)) }
+func (h *approvalHandlers) grantTag(g desk.Grant) string { return wire.ViewTag(viewGrant(g, h.now())) }
 
-func (s *Server) revokeGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Approvals.RevokeGrant(ctx, c.Actor, c.ID(), wire.Expect(c, s.grantTag)); err != nil {
+func (h *approvalHandlers) revokeGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.approvals.RevokeGrant(ctx, c.Actor, c.ID(), wire.Expect(c, h.grantTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
 }
 
-func (s *Server) listGrants(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *approvalHandlers) listGrants(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f, err := grantFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	grants, more, err := s.deps.Approvals.Grants(ctx, c.Actor.TenantID, f)
+	grants, more, err := h.approvals.Grants(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	views := make([]grantView, len(grants))
 	var last uuid.UUID
 	for i, g := range grants {
-		views[i], last = s.viewGrant(g), g.ID
+		views[i], last = viewGrant(g, h.now()), g.ID
 	}
 	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }

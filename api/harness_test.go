@@ -167,7 +167,7 @@ func newSite(t *testing.T) *site {
 	s.server, err = api.New(api.Deps{
 		Auth: sessions{s.callers, &s.ended}, Revocations: &s.revocable, Log: slog.New(slog.NewTextHandler(s.log, nil)), Ready: func(context.Context) ([]string, error) { return nil, nil },
 		Catalog: shelf, Providers: shelf, Importer: importer, Credentials: safe,
-		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Files: struct{ api.Files }{}, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
+		Accounts: struct{ api.Accounts }{}, Keys: struct{ api.Keys }{}, Runs: runs, Files: struct{ api.Files }{}, Customers: struct{ api.Customers }{}, Facts: struct{ api.Facts }{}, KillSwitches: struct{ api.KillSwitches }{}, ModelProviders: struct{ api.ModelProviders }{}, Approvals: struct{ api.Approvals }{}, Policies: policies, Audit: s.trail,
 		Events: s.events, Webhooks: struct{ api.Webhooks }{}, Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
 		Creations: struct{ api.Creations }{}, RateLimits: limited, Budgets: budgets, Addresses: oneMinute{addresses},
 		Maps: struct{ api.Maps }{}, Agents: agents, Advice: advice, Authoring: struct{ api.Authoring }{}, Tooling: tools, Executions: struct{ api.Executions }{}, Conversations: struct{ api.Conversations }{}, GoalChanges: struct{ api.GoalChanges }{}, AgentSessions: struct{ api.AgentSessions }{}, Sandboxes: struct{ api.Sandboxes }{},

@@ -20,7 +20,7 @@ type readiness struct {
 
 // readyz reports whether the process can serve calls. A refusal names the parts that are away.
 func (s *Server) readyz(ctx context.Context, _ *wire.Call) (wire.Reply, error) {
-	warnings, err := s.deps.Ready(ctx)
+	warnings, err := s.ready(ctx)
 	if err != nil {
 		return wire.Reply{}, err
 	}

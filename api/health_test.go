@@ -14,12 +14,12 @@ func TestReadyzWithWarningsIsReadyAndSaysThem(t *testing.T) {
 		"":                 `{"status":"ready"}`,
 		"Something to do.": `{"status":"ready","warnings":["Something to do."]}`,
 	} {
-		s := &Server{deps: Deps{Ready: func(context.Context) ([]string, error) {
+		s := &Server{ready: func(context.Context) ([]string, error) {
 			if warning == "" {
 				return nil, nil
 			}
 			return []string{warning}, nil
-		}}}
+		}}
 		reply, err := s.readyz(t.Context(), nil)
 		require.NoError(t, err)
 		text, err := json.Marshal(reply.Data)

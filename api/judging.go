@@ -40,14 +40,14 @@ func placesToJudge(size int) int {
 // roomToJudge waits until there is room to judge the call of the body, and returns what gives it back,
 // which is when it was judged and not when the caller has read the answer. SERVICE_UNAVAILABLE where the
 // wait would be too long.
-func (s *Server) roomToJudge(ctx context.Context, c *wire.Call) (leave func(), err error) {
+func (h *actionHandlers) roomToJudge(ctx context.Context, c *wire.Call) (leave func(), err error) {
 	done := func() {}
 	if c.BodySize() > judgingBurst {
-		done = s.burst()
+		done = h.burst()
 	}
 	waiting, cancel := context.WithTimeout(ctx, judgingWait)
 	defer cancel()
-	free, err := s.judging.TakeSome(waiting, c.Actor.TenantID.String(), "", placesToJudge(c.BodySize()))
+	free, err := h.judging.TakeSome(waiting, c.Actor.TenantID.String(), "", placesToJudge(c.BodySize()))
 	if err == nil {
 		return func() { done(); free() }, nil
 	}

@@ -36,9 +36,8 @@ func TestEvaluationsOfATenantTakeItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var bursts atomic.Int64
-		s := &Server{judging: newJudging(), burst: func() func() { bursts.Add(1); return func() { bursts.Add(-1) } }}
 		slow := slowRuns{goOn: make(chan struct{})}
-		s.deps.Runs = slow
+		h := assemble(Deps{Runs: slow, Burst: func() func() { bursts.Add(1); return func() { bursts.Add(-1) } }}).actions
 		a, b := uuid.New(), uuid.New()
 		evaluate := func(tenant uuid.UUID, size int) error {
 			body := `{"verb":"shop:read","args":{"a":"` + strings.Repeat("x", size) + `"}}`
@@ -46,7 +45,7 @@ func TestEvaluationsOfATenantTakeItsShare(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json")
 			c := &wire.Call{Actor: actor.Actor{TenantID: tenant}, Request: r}
 			require.NoError(t, c.ReadBody(bodyRun))
-			_, err := s.evaluate(t.Context(), c)
+			_, err := h.evaluate(t.Context(), c)
 			return err
 		}
 		const large = 900 << 10
@@ -83,22 +82,22 @@ func TestEvaluationsOfATenantTakeItsShare(t *testing.T) {
 func TestSmallEvaluationsOfATenantTakeItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{judging: newJudging()}
+		h := assemble(Deps{}).actions
 		call := func(tenant uuid.UUID) *wire.Call { return &wire.Call{Actor: actor.Actor{TenantID: tenant}} }
 		a, b := uuid.New(), uuid.New()
 		waiting := make(chan error)
 		for range judgingOfTenant/judgingUnit + judgingWaiting {
 			go func() {
-				_, err := s.roomToJudge(t.Context(), call(a)) // is never given back
+				_, err := h.roomToJudge(t.Context(), call(a)) // is never given back
 				if err != nil {
 					waiting <- err
 				}
 			}()
 		}
 		synctest.Wait()
-		_, err := s.roomToJudge(t.Context(), call(a)) // at once: too many wait
+		_, err := h.roomToJudge(t.Context(), call(a)) // at once: too many wait
 		require.True(t, fault.HasCode(err, fault.CodeServiceUnavailable))
-		leave, err := s.roomToJudge(t.Context(), call(b))
+		leave, err := h.roomToJudge(t.Context(), call(b))
 		require.NoError(t, err)
 		leave()
 		for range judgingWaiting {

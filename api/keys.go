@@ -85,7 +85,7 @@ type keyBody struct {
 	ExpiresAt            *string         `json:"expires_at"`
 }
 
-func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b keyBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -109,7 +109,7 @@ func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	key, err := s.deps.Keys.CreateKey(ctx, c.Actor, in)
+	key, err := h.keys.CreateKey(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -117,9 +117,9 @@ func (s *Server) createKey(ctx context.Context, c *wire.Call) (wire.Reply, error
 }
 
 // listKeys answers with an array without pages, as the specification shows.
-func (s *Server) listKeys(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) listKeys(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	status, _ := c.Query("status")
-	keys, err := s.deps.Keys.ListKeys(ctx, c.Actor.TenantID, status)
+	keys, err := h.keys.ListKeys(ctx, c.Actor.TenantID, status)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -130,8 +130,8 @@ func (s *Server) listKeys(ctx context.Context, c *wire.Call) (wire.Reply, error)
 	return wire.OK(views), nil
 }
 
-func (s *Server) getKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	key, err := s.deps.Keys.GetKey(ctx, c.Actor.TenantID, c.Param("id"))
+func (h *accountHandlers) getKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	key, err := h.keys.GetKey(ctx, c.Actor.TenantID, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -170,7 +170,7 @@ func (b keyPatch) change() (account.KeyChange, error) {
 	return change, v.Err()
 }
 
-func (s *Server) patchKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) patchKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b keyPatch
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -180,7 +180,7 @@ func (s *Server) patchKey(ctx context.Context, c *wire.Call) (wire.Reply, error)
 		return wire.Reply{}, err
 	}
 	change.Expect = wire.Expect(c, keyTag)
-	key, err := s.deps.Keys.ChangeKey(ctx, c.Actor, c.Param("id"), change)
+	key, err := h.keys.ChangeKey(ctx, c.Actor, c.Param("id"), change)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -208,32 +208,32 @@ func overlapOf(c *wire.Call) (overlap time.Duration, err error) {
 }
 
 // rotateIdentitySecret makes another identity secret for a key.
-func (s *Server) rotateIdentitySecret(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) rotateIdentitySecret(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	overlap, err := overlapOf(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	key, err := s.deps.Keys.RotateIdentitySecret(ctx, c.Actor, c.Param("id"), overlap)
+	key, err := h.keys.RotateIdentitySecret(ctx, c.Actor, c.Param("id"), overlap)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewKey(key)), nil
 }
 
-func (s *Server) rotateKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) rotateKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	overlap, err := overlapOf(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	key, err := s.deps.Keys.RotateKey(ctx, c.Actor, c.Param("id"), overlap)
+	key, err := h.keys.RotateKey(ctx, c.Actor, c.Param("id"), overlap)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewKey(key)), nil
 }
 
-func (s *Server) revokeKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Keys.RevokeKey(ctx, c.Actor, c.Param("id"), wire.Expect(c, keyTag)); err != nil {
+func (h *accountHandlers) revokeKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.keys.RevokeKey(ctx, c.Actor, c.Param("id"), wire.Expect(c, keyTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

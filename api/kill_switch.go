@@ -59,7 +59,7 @@ type killSwitchBody struct {
 	Reason *string `json:"reason"`
 }
 
-func (s *Server) setKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) setKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b killSwitchBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -71,22 +71,22 @@ func (s *Server) setKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	k, err := s.deps.KillSwitches.Set(ctx, c.Actor, in)
+	k, err := h.killSwitches.Set(ctx, c.Actor, in)
 	if err != nil {
-		return wire.Reply{}, s.suggestProvider(ctx, c, in.Target, s.suggest(ctx, c, in.Target, err))
+		return wire.Reply{}, h.suggestions.suggestProvider(ctx, c, in.Target, h.suggestions.suggest(ctx, c, in.Target, err))
 	}
 	return wire.Created("/v1/kill-switch/"+k.ID.String(), viewKillSwitch(k)), nil
 }
 
-func (s *Server) getKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	k, err := s.deps.KillSwitches.Get(ctx, c.Actor.TenantID, c.ID())
+func (h *tenantHandlers) getKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	k, err := h.killSwitches.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewKillSwitch(k)), nil
 }
 
-func (s *Server) listKillSwitches(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) listKillSwitches(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f := killswitch.Filter{}
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -101,7 +101,7 @@ func (s *Server) listKillSwitches(ctx context.Context, c *wire.Call) (wire.Reply
 	case given && !strings.EqualFold(status, "set"):
 		return wire.Reply{}, fault.Invalid("query.status", "enum", near.Enum("status", status, "set", "all"))
 	}
-	page, more, err := s.deps.KillSwitches.List(ctx, c.Actor.TenantID, f)
+	page, more, err := h.killSwitches.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -113,8 +113,8 @@ func (s *Server) listKillSwitches(ctx context.Context, c *wire.Call) (wire.Reply
 	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
 }
 
-func (s *Server) liftKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.KillSwitches.Lift(ctx, c.Actor, c.ID(), wire.Expect(c, killSwitchTag)); err != nil {
+func (h *tenantHandlers) liftKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.killSwitches.Lift(ctx, c.Actor, c.ID(), wire.Expect(c, killSwitchTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

@@ -28,12 +28,12 @@ const (
 	forgotMessage = "If the address has a user, a mail with a link is on its way."
 )
 
-func (s *Server) resendVerification(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	return askForMail(ctx, c, s.deps.Accounts.ResendVerification, resentMessage)
+func (h *accountHandlers) resendVerification(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	return askForMail(ctx, c, h.accounts.ResendVerification, resentMessage)
 }
 
-func (s *Server) forgotPassword(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	return askForMail(ctx, c, s.deps.Accounts.ForgotPassword, forgotMessage)
+func (h *accountHandlers) forgotPassword(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	return askForMail(ctx, c, h.accounts.ForgotPassword, forgotMessage)
 }
 
 func askForMail(ctx context.Context, c *wire.Call, ask func(context.Context, actor.Actor, string) error, message string) (wire.Reply, error) {
@@ -56,7 +56,7 @@ type verifyBody struct {
 	Token *string `json:"token"`
 }
 
-func (s *Server) verifyEmail(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) verifyEmail(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b verifyBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -66,7 +66,7 @@ func (s *Server) verifyEmail(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	if err := s.deps.Accounts.VerifyEmail(ctx, c.Actor, token); err != nil {
+	if err := h.accounts.VerifyEmail(ctx, c.Actor, token); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(map[string]bool{"verified": true}), nil
@@ -77,7 +77,7 @@ type resetBody struct {
 	Password *string `json:"new_password"`
 }
 
-func (s *Server) resetPassword(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) resetPassword(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b resetBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -87,7 +87,7 @@ func (s *Server) resetPassword(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	if err := s.deps.Accounts.ResetPassword(ctx, c.Actor, token, password); err != nil {
+	if err := h.accounts.ResetPassword(ctx, c.Actor, token, password); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(map[string]bool{"changed": true}), nil
@@ -98,7 +98,7 @@ type changeEmailBody struct {
 	Email   *string `json:"email"`
 }
 
-func (s *Server) changeEmail(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) changeEmail(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b changeEmailBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -108,7 +108,7 @@ func (s *Server) changeEmail(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	if err := s.deps.Accounts.ChangeEmail(ctx, c.Actor, in); err != nil {
+	if err := h.accounts.ChangeEmail(ctx, c.Actor, in); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Reply{Status: http.StatusAccepted, Data: map[string]string{"message": "A mail to the new address has a link to confirm it."}}, nil

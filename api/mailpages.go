@@ -46,14 +46,14 @@ type mailForm struct {
 	post func(ctx context.Context, c *wire.Call, token, name, password string) error
 }
 
-func (s *Server) mailForms() []mailForm {
+func (h *accountHandlers) mailForms() []mailForm {
 	return []mailForm{
 		{
 			path: account.PageVerify,
 			page: mailPage{Title: "Verify your email address", Text: "Press the button to confirm that this address is yours.", Button: "Verify", Action: "verify-email"},
 			done: mailPage{Title: "Your email address is verified", Text: "You can close this page."},
 			post: func(ctx context.Context, c *wire.Call, token, _, _ string) error {
-				return s.deps.Accounts.VerifyEmail(ctx, c.Actor, token)
+				return h.accounts.VerifyEmail(ctx, c.Actor, token)
 			},
 		},
 		{
@@ -61,24 +61,24 @@ func (s *Server) mailForms() []mailForm {
 			page: mailPage{Title: "Set another password", Text: "All your sessions end when you set it.", Button: "Set password", Action: "reset-password", AsksPassword: true},
 			done: mailPage{Title: "Your password is set", Text: "All your sessions have ended. Log in with the new password."},
 			post: func(ctx context.Context, c *wire.Call, token, _, password string) error {
-				return s.deps.Accounts.ResetPassword(ctx, c.Actor, token, password)
+				return h.accounts.ResetPassword(ctx, c.Actor, token, password)
 			},
 		},
 		{
 			path: account.PageAccept,
 			page: mailPage{Title: "Accept the invitation", Text: "Choose the password with which you will log in.", Button: "Join", Action: "accept-invitation", AsksName: true, AsksPassword: true},
 			done: mailPage{Title: "Welcome", Text: "You have joined. Log in with your email address and the password."},
-			post: s.acceptByPage,
+			post: h.acceptByPage,
 		},
 	}
 }
 
-func (s *Server) acceptByPage(ctx context.Context, c *wire.Call, token, name, password string) error {
-	return s.deps.Accounts.Join(ctx, c.Actor, account.AcceptInput{Token: token, Name: name, Password: password})
+func (h *accountHandlers) acceptByPage(ctx context.Context, c *wire.Call, token, name, password string) error {
+	return h.accounts.Join(ctx, c.Actor, account.AcceptInput{Token: token, Name: name, Password: password})
 }
 
 // mountMailPages serves the pages to anyone.
-func (s *Server) mountMailPages(mux chi.Router) {
+func (h *accountHandlers) mountMailPages(mux chi.Router) {
 	tmpl := template.Must(template.New("").Parse(mailPageText))
 	hash := sha256.Sum256([]byte(mailPageStyle))
 	policy := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -94,7 +94,7 @@ func (s *Server) mountMailPages(mux chi.Router) {
 		}
 		return wire.HTML{Status: status, Body: b.Bytes()}
 	}
-	for _, f := range s.mailForms() {
+	for _, f := range h.mailForms() {
 		get := wire.RespondHTML(policy, func(_ context.Context, c *wire.Call) wire.HTML {
 			p := f.page
 			p.Token = c.Request.URL.Query().Get("token")

@@ -58,7 +58,7 @@ func viewChange(c mapruns.Change) changeView {
 	}
 }
 
-func (s *Server) listChanges(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) listChanges(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -73,22 +73,22 @@ func (s *Server) listChanges(ctx context.Context, c *wire.Call) (wire.Reply, err
 			return wire.Reply{}, fault.Invalid("query.cursor", "format", "cursor is the next_cursor of an earlier answer.")
 		}
 	}
-	e, found, err := s.mapExecutionOf(ctx, c)
+	e, found, err := h.mapExecutionOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	if found {
-		return s.answerChanges(ctx, e, int32(after), limit)
+		return h.answerChanges(ctx, e, int32(after), limit)
 	}
-	t, err := s.goalOrNone(ctx, c)
+	t, err := h.agents.goalOrNone(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerGoalChanges(ctx, t, int32(after), limit)
+	return h.agents.answerGoalChanges(ctx, t, int32(after), limit)
 }
 
-func (s *Server) answerChanges(ctx context.Context, e mapruns.Execution, after int32, limit int) (wire.Reply, error) {
-	list, err := s.deps.Executions.Changes(ctx, e, after, limit)
+func (h *mapHandlers) answerChanges(ctx context.Context, e mapruns.Execution, after int32, limit int) (wire.Reply, error) {
+	list, err := h.executions.Changes(ctx, e, after, limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -142,7 +142,7 @@ func idsOrAll(v *wire.Validation, path string, raw json.RawMessage) (ids []strin
 
 // decideChanges decides about the changes of a dry run and has the approved ones applied. It answers
 // with the first page of the changes: 200 where none is being applied any longer, otherwise 202.
-func (s *Server) decideChanges(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) decideChanges(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b decideBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -153,32 +153,32 @@ func (s *Server) decideChanges(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	until := s.deps.Now()
+	until := h.now()
 	if wait != nil {
 		until = until.Add(*wait)
 	}
-	e, found, err := s.mapExecutionOf(ctx, c)
+	e, found, err := h.mapExecutionOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	if !found {
-		t, err := s.goalOrNone(ctx, c)
+		t, err := h.agents.goalOrNone(ctx, c)
 		if err != nil {
 			return wire.Reply{}, err
 		}
 		if wait == nil {
 			until = until.Add(goalApplyWait)
 		}
-		return s.decideGoalChanges(ctx, c, t, changing.Decision{Selection: sel, Reason: reason, Until: until})
+		return h.agents.decideGoalChanges(ctx, c, t, changing.Decision{Selection: sel, Reason: reason, Until: until})
 	}
-	if err := s.decideOnce(ctx, c, e, sel, reason); err != nil {
+	if err := h.decideOnce(ctx, c, e, sel, reason); err != nil {
 		return wire.Reply{}, err
 	}
-	ended, err := s.deps.Executions.AwaitApply(ctx, e, until)
+	ended, err := h.executions.AwaitApply(ctx, e, until)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rep, err := s.answerChanges(ctx, e, 0, changesAnswered)
+	rep, err := h.answerChanges(ctx, e, 0, changesAnswered)
 	if err == nil && !ended {
 		rep.Status = http.StatusAccepted
 	}
@@ -189,16 +189,16 @@ func (s *Server) decideChanges(ctx context.Context, c *wire.Call) (wire.Reply, e
 const changesAnswered = 100
 
 // decideOnce has a decision counted. One that was made before is not counted again.
-func (s *Server) decideOnce(ctx context.Context, c *wire.Call, e mapruns.Execution, sel mapruns.Selection, reason string) error {
-	p, err := s.deps.Executions.Propose(ctx, e, sel)
+func (h *mapHandlers) decideOnce(ctx context.Context, c *wire.Call, e mapruns.Execution, sel mapruns.Selection, reason string) error {
+	p, err := h.executions.Propose(ctx, e, sel)
 	if err != nil || p.Made {
 		return err
 	}
 	in := desk.Input{Approve: p.Approve, Chosen: p.Chosen, Reason: reason}
-	_, err = s.deps.Approvals.Decide(ctx, c.Actor, p.ApprovalID, in)
+	_, err = h.approvals.Decide(ctx, c.Actor, p.ApprovalID, in)
 	if fault.HasCode(err, fault.CodeApprovalNotPending) {
 		// Another decision was first. It may have been the same.
-		if again, other := s.deps.Executions.Propose(ctx, e, sel); other != nil || again.Made {
+		if again, other := h.executions.Propose(ctx, e, sel); other != nil || again.Made {
 			return other
 		}
 		return fault.New(fault.CodeConflict, "The time to decide about the changes is over. Make another dry run.")

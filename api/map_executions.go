@@ -83,7 +83,7 @@ type triggered struct {
 	Message          string             `json:"message,omitempty"`
 }
 
-func (s *Server) triggerMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) triggerMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b triggerBody
 	if err := c.DecodeExact(&b, "/payload", "/metadata"); err != nil {
 		return wire.Reply{}, err
@@ -95,7 +95,7 @@ func (s *Server) triggerMap(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if req.Version != 0 && !c.ManagesMaps {
 		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "To trigger another version than the published one, a key needs the permission maps:manage, and a user the role owner or admin.")
 	}
-	out, err := s.deps.Executions.Trigger(ctx, c.Actor, req)
+	out, err := h.executions.Trigger(ctx, c.Actor, req)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -104,17 +104,17 @@ func (s *Server) triggerMap(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	case stepmachine.StatusFailed, stepmachine.StatusCancelled:
 		return wire.Reply{}, mapFailed(out)
 	case stepmachine.StatusCompleted:
-		return wire.OK(s.triggered(out)), nil
+		return wire.OK(h.triggered(out)), nil
 	default:
-		return wire.Reply{Status: http.StatusAccepted, Data: s.triggered(out), Header: http.Header{"Location": {executionPath(e.ExecutionID)}}}, nil
+		return wire.Reply{Status: http.StatusAccepted, Data: h.triggered(out), Header: http.Header{"Location": {executionPath(e.ExecutionID)}}}, nil
 	}
 }
 
-func (s *Server) triggered(out mapruns.Outcome) triggered {
+func (h *mapHandlers) triggered(out mapruns.Outcome) triggered {
 	e := out.Execution
 	t := triggered{
 		ExecutionID: e.ExecutionID, Status: e.Status, ActionsExecuted: e.Actions, GovernanceStatus: e.Governance, MapType: e.MapType,
-		DurationMS: milliseconds(e.Took(s.deps.Now())), Output: e.Output, Error: e.Error, WaitingFor: e.WaitingFor, Version: e.Version, SessionID: textOrNull(e.SessionID),
+		DurationMS: milliseconds(e.Took(h.now())), Output: e.Output, Error: e.Error, WaitingFor: e.WaitingFor, Version: e.Version, SessionID: textOrNull(e.SessionID),
 		FenceStatus: wire.FenceStatus(e.Ended(), out.Cached), DryRun: e.DryRun,
 	}
 	if id := heldBy(e.WaitingFor); id != "" {
@@ -352,13 +352,13 @@ func viewModelCall(call mapruns.ModelCall) modelCall {
 	return v
 }
 
-func (s *Server) viewMapExecution(e mapruns.Execution) mapExecution {
+func viewMapExecution(e mapruns.Execution, now time.Time) mapExecution {
 	return mapExecution{
 		ExecutionID: e.ExecutionID, Kind: kindMap, FenceStatus: wire.StartedUnless(e.Ended()), MapID: e.MapID, Version: e.Version, MapType: e.MapType, Status: e.Status,
 		WaitingFor: e.WaitingFor, GovernanceStatus: e.Governance, ActionsExecuted: e.Actions, TokensUsed: e.Tokens, UsageEstimated: e.Estimated, DryRun: e.DryRun, SessionID: textOrNull(e.SessionID),
 		CustomerID: textOrNull(e.Customer), Metadata: maskedText(e.Metadata), Output: e.Output, Error: listedError(e), Compensation: viewUndoing(e.Undoing), ParentID: textOrNull(e.ParentID),
 		APIKeyID: e.KeyID, Requester: byCaller(actor.CallerOf(e.KeyID, e.UserID)), RequestID: e.RequestID, WorkflowID: e.WorkflowID,
-		Attempt: e.Attempt, DurationMS: milliseconds(e.Took(s.deps.Now())), CreatedAt: e.CreatedAt(), FinishedAt: utc(e.FinishedAt),
+		Attempt: e.Attempt, DurationMS: milliseconds(e.Took(now)), CreatedAt: e.CreatedAt(), FinishedAt: utc(e.FinishedAt),
 	}
 }
 
@@ -384,18 +384,18 @@ func viewMapStep(step mapruns.Step) mapStep {
 // stepsShown is how many steps an answer shows at most. Another one shows those after them.
 const stepsShown = 200
 
-func (s *Server) answerMapExecution(ctx context.Context, e mapruns.Execution) (wire.Reply, error) {
-	return s.answerMapSteps(ctx, e, 0)
+func (h *mapHandlers) answerMapExecution(ctx context.Context, e mapruns.Execution) (wire.Reply, error) {
+	return h.answerMapSteps(ctx, e, 0)
 }
 
 // answerMapSteps answers with an execution and those of its steps that began after the one with the
 // number.
-func (s *Server) answerMapSteps(ctx context.Context, e mapruns.Execution, after int32) (wire.Reply, error) {
-	steps, more, err := s.deps.Executions.Steps(ctx, e, after, stepsShown)
+func (h *mapHandlers) answerMapSteps(ctx context.Context, e mapruns.Execution, after int32) (wire.Reply, error) {
+	steps, more, err := h.executions.Steps(ctx, e, after, stepsShown)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	v, err := s.viewShown(ctx, e)
+	v, err := shownMapExecution(ctx, h.executions, e, h.now())
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -423,11 +423,11 @@ const (
 
 // mapExecutionOf returns the execution of a Map that the path names; found is false where it names
 // none, so that it may be a run.
-func (s *Server) mapExecutionOf(ctx context.Context, c *wire.Call) (e mapruns.Execution, found bool, err error) {
+func (h *mapHandlers) mapExecutionOf(ctx context.Context, c *wire.Call) (e mapruns.Execution, found bool, err error) {
 	if !strings.HasPrefix(c.Param("id"), "exec_") {
 		return e, false, nil
 	}
-	e, err = s.deps.Executions.Get(ctx, c.Actor, c.Param("id"))
+	e, err = h.executions.Get(ctx, c.Actor, c.Param("id"))
 	if fault.HasCode(err, fault.CodeExecutionNotFound) {
 		return e, false, nil
 	}
@@ -435,29 +435,29 @@ func (s *Server) mapExecutionOf(ctx context.Context, c *wire.Call) (e mapruns.Ex
 }
 
 // mapSettled waits for the end of an execution as long as Prefer says.
-func (s *Server) mapSettled(ctx context.Context, c *wire.Call, e mapruns.Execution) (mapruns.Execution, error) {
+func (h *mapHandlers) mapSettled(ctx context.Context, c *wire.Call, e mapruns.Execution) (mapruns.Execution, error) {
 	var v wire.Validation
 	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
 	if err := v.Err(); err != nil || wait == nil || *wait == 0 {
 		return e, err
 	}
-	return s.deps.Executions.Await(ctx, e, s.deps.Now().Add(*wait))
+	return h.executions.Await(ctx, e, h.now().Add(*wait))
 }
 
 // controlMap is a change of an execution of a Map that people and keys ask for.
-func (s *Server) controlMap(change func(Executions, context.Context, actor.Actor, mapruns.Execution) (mapruns.Execution, error)) wire.Handler {
+func (h *mapHandlers) controlMap(change func(Executions, context.Context, actor.Actor, mapruns.Execution) (mapruns.Execution, error)) wire.Handler {
 	return func(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-		e, found, err := s.mapExecutionOf(ctx, c)
+		e, found, err := h.mapExecutionOf(ctx, c)
 		if err != nil {
 			return wire.Reply{}, err
 		}
 		if !found {
 			return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 		}
-		if e, err = change(s.deps.Executions, ctx, c.Actor, e); err != nil {
+		if e, err = change(h.executions, ctx, c.Actor, e); err != nil {
 			return wire.Reply{}, err
 		}
-		return s.answerMapExecution(ctx, e)
+		return h.answerMapExecution(ctx, e)
 	}
 }
 
@@ -469,10 +469,10 @@ func textOrNull(text string) *string {
 	return &text
 }
 
-// viewShown is viewMapExecution with the output and the error as others than its caller may see them.
-func (s *Server) viewShown(ctx context.Context, e mapruns.Execution) (mapExecution, error) {
-	shown, err := s.deps.Executions.Shown(ctx, e)
-	v := s.viewMapExecution(shown)
+// shownMapExecution is viewMapExecution with the output and the error as others than its caller may see them.
+func shownMapExecution(ctx context.Context, executions Executions, e mapruns.Execution, now time.Time) (mapExecution, error) {
+	shown, err := executions.Shown(ctx, e)
+	v := viewMapExecution(shown, now)
 	if v.Output == nil {
 		v.Output = json.RawMessage("null")
 	}

@@ -49,9 +49,9 @@ func TestMapFailedNamesTheRetryWhereItGoesOn(t *testing.T) {
 
 func TestTriggerSaysWhatItsExecutionWaitsFor(t *testing.T) {
 	t.Parallel()
-	s := &Server{deps: Deps{Now: time.Now}}
+	s := assemble(Deps{Now: time.Now})
 	for name, want := range map[string]json.RawMessage{"people": json.RawMessage(`{"for":"approval","step":"ask","approval_id":"apr_1"}`), "nothing": nil} {
-		answer, err := json.Marshal(s.triggered(mapruns.Outcome{Execution: mapruns.Execution{ID: uuid.Must(uuid.NewV7()), WaitingFor: want}}))
+		answer, err := json.Marshal(s.maps.triggered(mapruns.Outcome{Execution: mapruns.Execution{ID: uuid.Must(uuid.NewV7()), WaitingFor: want}}))
 		require.NoError(t, err, name)
 		var got struct {
 			WaitingFor json.RawMessage `json:"waiting_for"`

@@ -22,12 +22,12 @@ import (
 )
 
 // mapVersion returns the version whose number the path names.
-func (s *Server) mapVersion(ctx context.Context, c *wire.Call) (definition.Stored, error) {
+func (h *mapHandlers) mapVersion(ctx context.Context, c *wire.Call) (definition.Stored, error) {
 	number, err := strconv.ParseInt(c.Param("version"), 10, 32)
 	if err != nil || number < 1 {
 		return definition.Stored{}, fault.New(fault.CodeMapNotFound, "")
 	}
-	return s.deps.Maps.Version(ctx, c.Actor.TenantID, c.ID(), int32(number))
+	return h.maps.Version(ctx, c.Actor.TenantID, c.ID(), int32(number))
 }
 
 // The forms of a graph.
@@ -56,7 +56,7 @@ func graphFormatOf(c *wire.Call) (graphFormat, error) {
 
 // getMapGraph draws a version of a Map, the newest one where the query names none. The answer has
 // no envelope.
-func (s *Server) getMapGraph(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) getMapGraph(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	format, err := graphFormatOf(c)
 	if err != nil {
 		return wire.Reply{}, err
@@ -67,7 +67,7 @@ func (s *Server) getMapGraph(ctx context.Context, c *wire.Call) (wire.Reply, err
 			return wire.Reply{}, fault.Invalid("query.version", "minimum", "version is the number of a version, from 1.")
 		}
 	}
-	version, err := s.deps.Maps.Version(ctx, c.Actor.TenantID, c.ID(), int32(number))
+	version, err := h.maps.Version(ctx, c.Actor.TenantID, c.ID(), int32(number))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -101,19 +101,19 @@ func drawMap(c *wire.Call, d *mapdef.Definition, states map[string]mapgraph.Stat
 
 // getExecutionGraph draws the version that an execution of a Map runs, with the states of its
 // steps coloured.
-func (s *Server) getExecutionGraph(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) getExecutionGraph(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	format, err := graphFormatOf(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	e, found, err := s.mapExecutionOf(ctx, c)
+	e, found, err := h.mapExecutionOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	if !found {
 		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 	}
-	d, steps, err := s.deps.Executions.States(ctx, e)
+	d, steps, err := h.executions.States(ctx, e)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -19,7 +19,7 @@ type retryBody struct {
 
 // retryMap lets a failed execution of a Map go on. It answers with the execution: 200 where it has
 // ended by then, otherwise 202.
-func (s *Server) retryMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) retryMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b retryBody
 	if err := c.DecodeOptional(&b, "/edits"); err != nil {
 		return wire.Reply{}, err
@@ -33,20 +33,20 @@ func (s *Server) retryMap(ctx context.Context, c *wire.Call) (wire.Reply, error)
 	if len(b.Edits) > 0 && !slices.Contains(admins(), c.Actor.Role) {
 		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "Only an owner or an admin may edit inputs. An approver may retry without edits.")
 	}
-	e, found, err := s.mapExecutionOf(ctx, c)
+	e, found, err := h.mapExecutionOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	if !found {
 		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 	}
-	if e, err = s.deps.Executions.Retry(ctx, c.Actor, e, retry); err != nil {
+	if e, err = h.executions.Retry(ctx, c.Actor, e, retry); err != nil {
 		return wire.Reply{}, err
 	}
-	if e, err = s.mapSettled(ctx, c, e); err != nil {
+	if e, err = h.mapSettled(ctx, c, e); err != nil {
 		return wire.Reply{}, err
 	}
-	rep, err := s.answerMapExecution(ctx, e)
+	rep, err := h.answerMapExecution(ctx, e)
 	if err == nil && !e.Ended() {
 		rep.Status = http.StatusAccepted
 	}

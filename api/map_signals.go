@@ -16,7 +16,7 @@ type signalBody struct {
 }
 
 // signalMap sends a signal to an execution of a Map.
-func (s *Server) signalMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) signalMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b signalBody
 	if err := c.DecodeExact(&b, "/data"); err != nil {
 		return wire.Reply{}, err
@@ -32,15 +32,15 @@ func (s *Server) signalMap(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	e, found, err := s.mapExecutionOf(ctx, c)
+	e, found, err := h.mapExecutionOf(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	if !found {
 		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 	}
-	if e, err = s.deps.Executions.Signal(ctx, c.Actor, e, signal); err != nil {
+	if e, err = h.executions.Signal(ctx, c.Actor, e, signal); err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerMapExecution(ctx, e)
+	return h.answerMapExecution(ctx, e)
 }

@@ -117,12 +117,12 @@ func author(c *wire.Call) authoring.Caller {
 	return authoring.Caller{Actor: c.Actor, ReadsCatalog: c.ReadsCatalog}
 }
 
-func (s *Server) createMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) createMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	source, publish, err := mapInput(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	m, err := s.deps.Authoring.Create(ctx, author(c), source, publish)
+	m, err := h.authoring.Create(ctx, author(c), source, publish)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -132,28 +132,28 @@ func (s *Server) createMap(ctx context.Context, c *wire.Call) (wire.Reply, error
 	return rep, nil
 }
 
-func (s *Server) putMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) putMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	source, publish, err := mapInput(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	m, err := s.deps.Authoring.Replace(ctx, author(c), c.ID(), source, publish, wire.Expect(c, wire.VersionTag))
+	m, err := h.authoring.Replace(ctx, author(c), c.ID(), source, publish, wire.Expect(c, wire.VersionTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return answerMap(m), nil
 }
 
-func (s *Server) getMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	m, err := s.deps.Authoring.Get(ctx, c.Actor.TenantID, c.ID())
+func (h *mapHandlers) getMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	m, err := h.authoring.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return answerMap(m), nil
 }
 
-func (s *Server) deleteMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Maps.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
+func (h *mapHandlers) deleteMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.maps.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
@@ -164,7 +164,7 @@ type publishBody struct {
 }
 
 // publishMap publishes the newest version where the body names none.
-func (s *Server) publishMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) publishMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b publishBody
 	if err := c.DecodeOptional(&b); err != nil {
 		return wire.Reply{}, err
@@ -175,7 +175,7 @@ func (s *Server) publishMap(ctx context.Context, c *wire.Call) (wire.Reply, erro
 			return wire.Reply{}, fault.Invalid("/version", "minimum", "version is the number of a version, from 1.")
 		}
 	}
-	m, err := s.deps.Authoring.Publish(ctx, c.Actor, c.ID(), number)
+	m, err := h.authoring.Publish(ctx, c.Actor, c.ID(), number)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -190,7 +190,7 @@ type mapReport struct {
 	MapType  *mapdef.MapType `json:"map_type"`
 }
 
-func (s *Server) validateMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) validateMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	source, faults, err := mapSource(c)
 	if err != nil {
 		return wire.Reply{}, err
@@ -198,7 +198,7 @@ func (s *Server) validateMap(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if len(faults) > 0 {
 		return wire.OK(mapReport{Errors: faults, Warnings: []mapdef.Fault{}}), nil
 	}
-	r, err := s.deps.Authoring.Validate(ctx, author(c), source)
+	r, err := h.authoring.Validate(ctx, author(c), source)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -209,7 +209,7 @@ func (s *Server) validateMap(ctx context.Context, c *wire.Call) (wire.Reply, err
 	return wire.OK(view), nil
 }
 
-func (s *Server) listMaps(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) listMaps(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f definition.Filter
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -228,7 +228,7 @@ func (s *Server) listMaps(ctx context.Context, c *wire.Call) (wire.Reply, error)
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	maps, more, err := s.deps.Maps.List(ctx, c.Actor.TenantID, f)
+	maps, more, err := h.maps.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -273,7 +273,7 @@ func viewMapVersion(v definition.Stored) mapVersionView {
 	return view
 }
 
-func (s *Server) listMapVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *mapHandlers) listMapVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -282,7 +282,7 @@ func (s *Server) listMapVersions(ctx context.Context, c *wire.Call) (wire.Reply,
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	versions, more, err := s.deps.Maps.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
+	versions, more, err := h.maps.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -294,8 +294,8 @@ func (s *Server) listMapVersions(ctx context.Context, c *wire.Call) (wire.Reply,
 	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, cursorOf(last))}, nil
 }
 
-func (s *Server) getMapVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	v, err := s.mapVersion(ctx, c)
+func (h *mapHandlers) getMapVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	v, err := h.mapVersion(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}

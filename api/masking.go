@@ -16,15 +16,15 @@ func viewMasking(paths []policy.MaskPath) maskingBody { return maskingBody{wire.
 
 func maskingTag(paths []policy.MaskPath) string { return wire.ViewTag(viewMasking(paths)) }
 
-func (s *Server) getMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	paths, err := s.deps.Policies.Masking(ctx, c.Actor.TenantID)
+func (h *policyHandlers) getMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	paths, err := h.policies.Masking(ctx, c.Actor.TenantID)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewMasking(paths)), nil
 }
 
-func (s *Server) putMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) putMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b maskingBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -36,7 +36,7 @@ func (s *Server) putMasking(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	paths, err := s.deps.Policies.SetMasking(ctx, c.Actor, b.Paths, wire.Expect(c, maskingTag))
+	paths, err := h.policies.SetMasking(ctx, c.Actor, b.Paths, wire.Expect(c, maskingTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}

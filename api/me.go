@@ -64,8 +64,8 @@ func viewSession(s account.Session, current uuid.UUID) sessionView {
 	return sessionView{ID: s.ID, Current: s.ID == current, CreatedAt: s.CreatedAt, RefreshedAt: s.RefreshedAt, ExpiresAt: s.ExpiresAt}
 }
 
-func (s *Server) me(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	me, err := s.deps.Accounts.Me(ctx, c.Actor, c.SessionID)
+func (h *accountHandlers) me(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	me, err := h.accounts.Me(ctx, c.Actor, c.SessionID)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -88,8 +88,8 @@ func (s *Server) me(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 }
 
 // listSessions answers with an array without pages: a user has few sessions.
-func (s *Server) listSessions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	sessions, err := s.deps.Accounts.Sessions(ctx, c.Actor)
+func (h *accountHandlers) listSessions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	sessions, err := h.accounts.Sessions(ctx, c.Actor)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -100,15 +100,15 @@ func (s *Server) listSessions(ctx context.Context, c *wire.Call) (wire.Reply, er
 	return wire.OK(views), nil
 }
 
-func (s *Server) endSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Accounts.EndSession(ctx, c.Actor, c.ID()); err != nil {
+func (h *accountHandlers) endSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.accounts.EndSession(ctx, c.Actor, c.ID()); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
 }
 
-func (s *Server) endOtherSessions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Accounts.EndOtherSessions(ctx, c.Actor, c.SessionID); err != nil {
+func (h *accountHandlers) endOtherSessions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.accounts.EndOtherSessions(ctx, c.Actor, c.SessionID); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
@@ -119,7 +119,7 @@ type passwordBody struct {
 	New     *string `json:"new_password"`
 }
 
-func (s *Server) changePassword(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) changePassword(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b passwordBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -129,7 +129,7 @@ func (s *Server) changePassword(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	if err := s.deps.Accounts.ChangePassword(ctx, c.Actor, c.SessionID, in); err != nil {
+	if err := h.accounts.ChangePassword(ctx, c.Actor, c.SessionID, in); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(map[string]bool{"changed": true}), nil

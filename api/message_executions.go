@@ -162,13 +162,13 @@ func viewStarted(r conversation.Run) started {
 	return started{Kind: kind, Verb: r.Verb, MapID: r.MapID, AgentID: r.AgentID, ExecutionID: r.ExecutionID}
 }
 
-func (s *Server) viewTurn(t conversation.Turn) messageExecution {
+func viewTurn(t conversation.Turn, now time.Time) messageExecution {
 	return messageExecution{
 		ExecutionID: t.ExecutionID, Kind: string(t.Kind), FenceStatus: wire.StartedUnless(t.State == conversation.Ended), AgentID: t.AgentID, AgentVersion: t.Version, Status: t.Status, StopReason: textOrNull(string(t.Stop)),
 		GovernanceStatus: t.Governance, ApprovalID: textOrNull(t.ApprovalID), MapExecutionID: textOrNull(t.MapExecution), ParentID: textOrNull(t.ParentID), ActionsExecuted: t.Actions, TokensUsed: t.Tokens, UsageEstimated: t.Estimated, CostMicros: t.MoneyMicros,
 		Model: textOrNull(t.Model), SOPMatched: textOrNull(t.SOP), SessionID: textOrNull(t.SessionID), CustomerID: t.Customer, Metadata: maskedText(t.Metadata),
 		Identity: t.Identity, Error: t.Error, APIKeyID: t.KeyID, Requester: byCaller(actor.CallerOf(t.KeyID, nil)), RequestID: t.RequestID, WorkflowID: t.WorkflowID, DryRun: t.DryRun(),
-		DurationMS: milliseconds(t.Took(s.deps.Now())), CreatedAt: t.CreatedAt(), FinishedAt: utc(t.FinishedAt),
+		DurationMS: milliseconds(t.Took(now)), CreatedAt: t.CreatedAt(), FinishedAt: utc(t.FinishedAt),
 	}
 }
 
@@ -188,18 +188,18 @@ func wantsPrompts(c *wire.Call) (bool, error) {
 
 // answerTurn answers with a message and the answers of models for it. What was written and replied
 // is masked. prompts: what the models read and wrote is shown too.
-func (s *Server) answerTurn(ctx context.Context, t conversation.Turn, prompts bool) (wire.Reply, error) {
-	answers, err := s.deps.Conversations.Answers(ctx, t)
+func (h *agentHandlers) answerTurn(ctx context.Context, t conversation.Turn, prompts bool) (wire.Reply, error) {
+	answers, err := h.conversations.Answers(ctx, t)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	var read map[conversation.PromptOf]conversation.Prompt
 	if prompts {
-		if read, err = s.deps.Conversations.Prompts(ctx, t); err != nil {
+		if read, err = h.conversations.Prompts(ctx, t); err != nil {
 			return wire.Reply{}, err
 		}
 	}
-	v := s.viewTurn(t)
+	v := viewTurn(t, h.now())
 	v.Message, v.Language = new(redact.Text(t.Message)), languageOf(t)
 	for _, hit := range t.SOPs {
 		shown := sopHit{Slug: hit.ID, Score: hit.Score, Words: []string{}, Reason: redact.Text(hit.Reason), Checked: hit.Checked}
@@ -228,12 +228,12 @@ func (s *Server) answerTurn(ctx context.Context, t conversation.Turn, prompts bo
 		v.ModelCalls = append(v.ModelCalls, call)
 	}
 	v.Memory = viewMemory(t, prompts)
-	ratings, err := s.deps.AgentSessions.Ratings(ctx, t)
+	ratings, err := h.agentSessions.Ratings(ctx, t)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	v.Feedback = viewFeedback(ratings...)
-	if err := s.showGoal(ctx, t, &v); err != nil {
+	if err := h.showGoal(ctx, t, &v); err != nil {
 		return wire.Reply{}, err
 	}
 	rep := wire.OK(v)
@@ -245,11 +245,11 @@ func (s *Server) answerTurn(ctx context.Context, t conversation.Turn, prompts bo
 }
 
 // turnOf returns the message that the path names; found is false where it names none.
-func (s *Server) turnOf(ctx context.Context, c *wire.Call) (t conversation.Turn, found bool, err error) {
+func (h *agentHandlers) turnOf(ctx context.Context, c *wire.Call) (t conversation.Turn, found bool, err error) {
 	if !strings.HasPrefix(c.Param("id"), "exec_") {
 		return t, false, nil
 	}
-	t, err = s.deps.Conversations.Get(ctx, c.Actor, c.Param("id"))
+	t, err = h.conversations.Get(ctx, c.Actor, c.Param("id"))
 	if fault.HasCode(err, fault.CodeExecutionNotFound) {
 		return t, false, nil
 	}
@@ -257,11 +257,11 @@ func (s *Server) turnOf(ctx context.Context, c *wire.Call) (t conversation.Turn,
 }
 
 // turnSettled waits for the reply to a message as long as Prefer says.
-func (s *Server) turnSettled(ctx context.Context, c *wire.Call, t conversation.Turn) (conversation.Turn, error) {
+func (h *agentHandlers) turnSettled(ctx context.Context, c *wire.Call, t conversation.Turn) (conversation.Turn, error) {
 	var v wire.Validation
 	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
 	if err := v.Err(); err != nil || wait == nil || *wait == 0 {
 		return t, err
 	}
-	return s.deps.Conversations.Await(ctx, t, s.deps.Now().Add(*wait))
+	return h.conversations.Await(ctx, t, h.now().Add(*wait))
 }

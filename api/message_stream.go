@@ -47,51 +47,51 @@ func lastEvent(c *wire.Call) (int32, error) {
 
 // streamMessage answers a message with its reply while that is written. The place of the stream is
 // taken first: a message that cannot be streamed is not answered.
-func (s *Server) streamMessage(ctx context.Context, c *wire.Call, req conversation.Request) error {
+func (h *agentHandlers) streamMessage(ctx context.Context, c *wire.Call, req conversation.Request) error {
 	after, err := lastEvent(c)
 	if err != nil {
 		return err
 	}
-	seat, err := s.deps.Events.Seat(c.Actor.TenantID)
+	seat, err := h.events.Seat(c.Actor.TenantID)
 	if err != nil {
 		return err
 	}
 	defer seat.Close()
 	req.Streamed = true
-	out, err := s.deps.Conversations.Begin(ctx, c.Actor, req)
+	out, err := h.conversations.Begin(ctx, c.Actor, req)
 	if err != nil {
 		return err
 	}
-	return s.streamReply(ctx, c, seat, out, after, route{takes: takesKey, permission: auth.PermAgentsMessage})
+	return h.streamReply(ctx, c, seat, out, after, route{takes: takesKey, permission: auth.PermAgentsMessage})
 }
 
 // streamTurn follows the reply to a message.
-func (s *Server) streamTurn(ctx context.Context, c *wire.Call, t conversation.Turn) error {
+func (h *agentHandlers) streamTurn(ctx context.Context, c *wire.Call, t conversation.Turn) error {
 	after, err := lastEvent(c)
 	if err != nil {
 		return err
 	}
-	seat, err := s.deps.Events.Seat(c.Actor.TenantID)
+	seat, err := h.events.Seat(c.Actor.TenantID)
 	if err != nil {
 		return err
 	}
 	defer seat.Close()
-	return s.streamReply(ctx, c, seat, conversation.Outcome{Turn: t, Cached: true}, after, route{takes: takesKeyOrJWT, roles: anyRole()})
+	return h.streamReply(ctx, c, seat, conversation.Outcome{Turn: t, Cached: true}, after, route{takes: takesKeyOrJWT, roles: anyRole()})
 }
 
-func (s *Server) streamReply(ctx context.Context, c *wire.Call, seat *event.Stream, out conversation.Outcome, after int32, asks route) error {
-	follower, err := s.deps.Conversations.Follow(ctx, out.Turn, after, seat.Wake)
+func (h *agentHandlers) streamReply(ctx context.Context, c *wire.Call, seat *event.Stream, out conversation.Outcome, after int32, asks route) error {
+	follower, err := h.conversations.Follow(ctx, out.Turn, after, seat.Wake)
 	if err != nil {
 		return err
 	}
 	defer follower.Close()
 	c.ResponseHeader().Set("Location", executionPath(out.Turn.ExecutionID))
-	return s.streamLive(ctx, c, asks, &replySource{s: s, c: c, seat: seat, follower: follower, cached: out.Cached, masked: !out.Turn.MaySee(c.Actor)})
+	return h.streams.streamLive(ctx, c, asks, &replySource{h: h, c: c, seat: seat, follower: follower, cached: out.Cached, masked: !out.Turn.MaySee(c.Actor)})
 }
 
 // replySource tells of one reply while it is written.
 type replySource struct {
-	s        *Server
+	h        *agentHandlers
 	c        *wire.Call
 	seat     *event.Stream
 	follower *conversation.Follower
@@ -130,7 +130,7 @@ func (f *replySource) end(t conversation.Turn) (name string, body any) {
 	if f.masked && t.Reply != nil {
 		t.Reply = new(redact.Text(*t.Reply))
 	}
-	name, answer := "message.completed", func(out conversation.Outcome) (wire.Reply, error) { return f.s.answerMessage(out, false) }
+	name, answer := "message.completed", func(out conversation.Outcome) (wire.Reply, error) { return f.h.answerMessage(out, false) }
 	if t.Kind == kindGoal {
 		name, answer = "goal.ended", answerGoal
 	}

@@ -90,13 +90,13 @@ type answeredBy struct {
 	UsageEstimated bool `json:"usage_estimated,omitempty"`
 }
 
-func (s *Server) viewAnswer(out conversation.Outcome) answered {
+func (h *agentHandlers) viewAnswer(out conversation.Outcome) answered {
 	t := out.Turn
 	a := answered{
 		Message: t.Reply, SessionID: textOrNull(t.SessionID), ExecutionID: t.ExecutionID, Status: t.Status, ActionsExecuted: t.Actions,
 		GovernanceStatus: t.Governance, TokensUsed: t.Tokens, CustomerID: t.Customer, ApprovalID: textOrNull(t.ApprovalID), FenceStatus: wire.FenceStatus(!goesOn(t), out.Cached),
 		Metadata: answeredBy{
-			Model: textOrNull(t.Model), TokensUsed: t.Tokens, ActionsExecuted: t.Actions, LatencyMS: milliseconds(t.Took(s.deps.Now())),
+			Model: textOrNull(t.Model), TokensUsed: t.Tokens, ActionsExecuted: t.Actions, LatencyMS: milliseconds(t.Took(h.now())),
 			SOPMatched: textOrNull(t.SOP), Language: languageOf(t), StopReason: textOrNull(string(t.Stop)), AgentVersion: t.Version,
 			MapExecutionID: textOrNull(t.MapExecution), UsageEstimated: t.Estimated,
 		},
@@ -111,7 +111,7 @@ func languageOf(t conversation.Turn) *string {
 }
 
 // sendMessage has an agent answer a message.
-func (s *Server) sendMessage(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *agentHandlers) sendMessage(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	if c.AgentID != "" && c.AgentID != c.Param("id") {
 		return wire.Reply{}, fault.New(fault.CodeAgentLocked, "")
 	}
@@ -120,13 +120,13 @@ func (s *Server) sendMessage(ctx context.Context, c *wire.Call) (wire.Reply, err
 		return wire.Reply{}, err
 	}
 	if wantsStream(c.Request.Header.Values("Accept")) {
-		return wire.Reply{}, s.streamMessage(ctx, c, req)
+		return wire.Reply{}, h.streamMessage(ctx, c, req)
 	}
-	out, err := s.deps.Conversations.Message(ctx, c.Actor, req)
+	out, err := h.conversations.Message(ctx, c.Actor, req)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return s.answerMessage(out, respondsAsync(c))
+	return h.answerMessage(out, respondsAsync(c))
 }
 
 func messageRequest(c *wire.Call) (req conversation.Request, err error) {
@@ -181,20 +181,20 @@ func goesOn(t conversation.Turn) bool {
 }
 
 // answerMessage answers with a turn as it is. With async one that waits for people is 202.
-func (s *Server) answerMessage(out conversation.Outcome, async bool) (wire.Reply, error) {
+func (h *agentHandlers) answerMessage(out conversation.Outcome, async bool) (wire.Reply, error) {
 	t := out.Turn
 	held := async && t.Status == conversation.StatusPending
 	switch {
 	case t.Status == conversation.StatusFailed && t.Reply == nil: // a goal that is missed and a Map that failed have one
 		return wire.Reply{}, messageFailed(t)
 	case held || goesOn(t):
-		a := s.viewAnswer(out)
+		a := h.viewAnswer(out)
 		if a.FenceStatus = wire.FenceStatus(false, out.Cached); held {
 			a.Decision = string(governance.PendingApproval)
 		}
 		return wire.Reply{Status: http.StatusAccepted, Data: a, Header: http.Header{"Location": {executionPath(t.ExecutionID)}}}, nil
 	default:
-		return wire.OK(s.viewAnswer(out)), nil
+		return wire.OK(h.viewAnswer(out)), nil
 	}
 }
 

@@ -71,7 +71,7 @@ type dialectBody struct {
 	StreamUsage    *bool   `json:"stream_usage"`
 }
 
-func (s *Server) createModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) createModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b modelProviderBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -84,22 +84,22 @@ func (s *Server) createModelProvider(ctx context.Context, c *wire.Call) (wire.Re
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	p, err := s.deps.ModelProviders.Create(ctx, c.Actor, in)
+	p, err := h.modelProviders.Create(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Created("/v1/model-providers/"+p.ID.String(), viewModelProvider(p)), nil
 }
 
-func (s *Server) getModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	p, err := s.deps.ModelProviders.Get(ctx, c.Actor.TenantID, c.ID())
+func (h *providerHandlers) getModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	p, err := h.modelProviders.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewModelProvider(p)), nil
 }
 
-func (s *Server) listModelProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) listModelProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f modelprovider.Filter
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -108,7 +108,7 @@ func (s *Server) listModelProviders(ctx context.Context, c *wire.Call) (wire.Rep
 	if f.Before, err = c.CursorID(); err != nil {
 		return wire.Reply{}, err
 	}
-	page, more, err := s.deps.ModelProviders.List(ctx, c.Actor.TenantID, f)
+	page, more, err := h.modelProviders.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -126,20 +126,20 @@ type modelProviderPatch struct {
 	Dialect      dialectBody `json:"dialect"`
 }
 
-func (s *Server) patchModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) patchModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b modelProviderPatch
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	p, err := s.deps.ModelProviders.Update(ctx, c.Actor, c.ID(), b.DefaultModel, modelprovider.Change(b.Dialect), wire.Expect(c, modelProviderTag))
+	p, err := h.modelProviders.Update(ctx, c.Actor, c.ID(), b.DefaultModel, modelprovider.Change(b.Dialect), wire.Expect(c, modelProviderTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewModelProvider(p)), nil
 }
 
-func (s *Server) deleteModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.ModelProviders.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, modelProviderTag)); err != nil {
+func (h *providerHandlers) deleteModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.modelProviders.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, modelProviderTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

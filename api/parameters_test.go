@@ -40,7 +40,7 @@ func hollow(t *testing.T) *Server {
 	s, err := New(Deps{
 		Auth: anyone{}, Revocations: anyone{}, Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) ([]string, error) { return nil, nil },
 		Accounts: struct{ Accounts }{}, Keys: struct{ Keys }{}, Catalog: struct{ Catalog }{}, Providers: struct{ providers }{},
-		Importer: struct{ Importer }{}, Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Files: struct{ Files }{}, Approvals: struct{ Approvals }{},
+		Importer: struct{ Importer }{}, Credentials: struct{ Credentials }{}, Runs: struct{ Runs }{}, Files: struct{ Files }{}, Customers: struct{ Customers }{}, Facts: struct{ Facts }{}, Budgets: struct{ Budgets }{}, KillSwitches: struct{ KillSwitches }{}, ModelProviders: struct{ ModelProviders }{}, Approvals: struct{ Approvals }{},
 		Policies: struct{ Policies }{}, Audit: struct{ Audit }{}, Events: struct{ Events }{}, Webhooks: struct{ Webhooks }{}, Creations: struct{ Creations }{}, RateLimits: struct{ RateLimits }{}, Addresses: anyAddress(),
 		Maps: struct{ Maps }{}, Agents: struct{ Agents }{}, Advice: struct{ Advice }{}, Authoring: struct{ Authoring }{}, Tooling: struct{ Tooling }{}, Executions: struct{ Executions }{}, Conversations: struct{ Conversations }{}, GoalChanges: struct{ GoalChanges }{}, AgentSessions: struct{ AgentSessions }{}, Sandboxes: struct{ Sandboxes }{},
 	})

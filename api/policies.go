@@ -190,12 +190,12 @@ func policyDraft(c *wire.Call) (policy.Draft, error) {
 	return d, v.Err()
 }
 
-func (s *Server) createPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) createPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	d, err := policyDraft(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, warnings, err := s.deps.Policies.Create(ctx, c.Actor, d)
+	p, warnings, err := h.policies.Create(ctx, c.Actor, d)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -205,39 +205,39 @@ func (s *Server) createPolicy(ctx context.Context, c *wire.Call) (wire.Reply, er
 	return rep, nil
 }
 
-func (s *Server) getPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	p, warnings, err := s.deps.Policies.Get(ctx, c.Actor.TenantID, c.ID())
+func (h *policyHandlers) getPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	p, warnings, err := h.policies.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return answerPolicy(p, warnings), nil
 }
 
-func (s *Server) putPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) putPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	d, err := policyDraft(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, warnings, err := s.deps.Policies.Replace(ctx, c.Actor, c.ID(), d, wire.Expect(c, wire.VersionTag))
+	p, warnings, err := h.policies.Replace(ctx, c.Actor, c.ID(), d, wire.Expect(c, wire.VersionTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return answerPolicy(p, warnings), nil
 }
 
-func (s *Server) deletePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Policies.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
+func (h *policyHandlers) deletePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.policies.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
 }
 
-func (s *Server) listPolicies(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) listPolicies(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f, err := policyFilter(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	policies, more, err := s.deps.Policies.List(ctx, c.Actor.TenantID, f)
+	policies, more, err := h.policies.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -282,7 +282,7 @@ type policyVersion struct {
 	ChangedBy string        `json:"changed_by"`
 }
 
-func (s *Server) listPolicyVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) listPolicyVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -291,7 +291,7 @@ func (s *Server) listPolicyVersions(ctx context.Context, c *wire.Call) (wire.Rep
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	versions, more, err := s.deps.Policies.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
+	versions, more, err := h.policies.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}

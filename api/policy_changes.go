@@ -87,7 +87,7 @@ func (r *approvalRule) draft() *policy.ApprovalDraft {
 // policyPatch has the members of a policy. What is absent stays as it is.
 type policyPatch policyBody
 
-func (s *Server) patchPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) patchPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b policyPatch
 	if err := c.DecodeExact(&b, conditionValues, lookupArgs); err != nil {
 		return wire.Reply{}, err
@@ -104,7 +104,7 @@ func (s *Server) patchPolicy(ctx context.Context, c *wire.Call) (wire.Reply, err
 	if b.Action != nil {
 		patch.Action = b.Action.Type
 	}
-	p, warnings, err := s.deps.Policies.Change(ctx, c.Actor, c.ID(), patch, wire.Expect(c, wire.VersionTag))
+	p, warnings, err := h.policies.Change(ctx, c.Actor, c.ID(), patch, wire.Expect(c, wire.VersionTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -112,12 +112,12 @@ func (s *Server) patchPolicy(ctx context.Context, c *wire.Call) (wire.Reply, err
 }
 
 // restorePolicy reads no body: the path names the version.
-func (s *Server) restorePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) restorePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	version, err := strconv.ParseInt(c.Param("version"), 10, 32)
 	if err != nil {
 		version = 0 // which no policy has
 	}
-	p, warnings, err := s.deps.Policies.Restore(ctx, c.Actor, c.ID(), int32(version))
+	p, warnings, err := h.policies.Restore(ctx, c.Actor, c.ID(), int32(version))
 	if err != nil {
 		return wire.Reply{}, err
 	}

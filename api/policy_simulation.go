@@ -97,7 +97,7 @@ func viewSimulation(m policy.Simulation) simulation {
 	}
 }
 
-func (s *Server) simulatePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) simulatePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b simulateBody
 	if err := c.DecodeExact(&b, "/policy"+conditionValues, "/policy"+lookupArgs); err != nil {
 		return wire.Reply{}, err
@@ -122,8 +122,8 @@ func (s *Server) simulatePolicy(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	defer s.burst()() // it has many runs in memory
-	m, err := s.deps.Policies.Simulate(ctx, c.Actor.TenantID, in)
+	defer h.burst()() // it has many runs in memory
+	m, err := h.policies.Simulate(ctx, c.Actor.TenantID, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -161,14 +161,14 @@ type dayCoverage struct {
 	Decided int64  `json:"decided"`
 }
 
-func (s *Server) policyCoverage(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *policyHandlers) policyCoverage(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var v wire.Validation
 	from, to := v.QueryTime(c, "from"), v.QueryTime(c, "to")
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
 	id := c.ID()
-	got, err := s.deps.Policies.Coverage(ctx, c.Actor.TenantID, id, from, to)
+	got, err := h.policies.Coverage(ctx, c.Actor.TenantID, id, from, to)
 	if err != nil {
 		return wire.Reply{}, err
 	}

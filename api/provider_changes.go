@@ -37,25 +37,25 @@ func (b providerPatch) change() (importing.Patch, error) {
 	return p, v.Err()
 }
 
-func (s *Server) patchProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) patchProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b providerPatch
 	if err := c.DecodeExact(&b, "/overlay", "/server_variables", freeInRules); err != nil {
 		return wire.Reply{}, err
 	}
 	if b.Trust != nil {
-		return s.trustProvider(ctx, c, b)
+		return h.trustProvider(ctx, c, b)
 	}
 	change, err := b.change()
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	change.Expect = wire.Expect(c, providerTag)
-	change.Room = func(size int64) error { return s.uploads.room(ctx, c, size) }
-	p, err := s.deps.Importer.Update(ctx, c.Actor, c.Param("slug"), change)
+	change.Room = func(size int64) error { return h.uploads.room(ctx, c, size) }
+	p, err := h.importer.Update(ctx, c.Actor, c.Param("slug"), change)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	view, err := s.viewImported(ctx, c, p)
+	view, err := h.viewImported(ctx, c, p)
 	rep := wire.OK(view)
 	rep.Header = http.Header{"Etag": {providerTag(p)}} // the one that a GET has
 	return rep, err

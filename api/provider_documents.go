@@ -90,7 +90,7 @@ func importOptions() strictjson.Options {
 
 // importInput reads the body of an import, in JSON, YAML or parts, and fetches its document where
 // it names an address.
-func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportInput, error) {
+func (h *providerHandlers) importInput(ctx context.Context, c *wire.Call) (openapi.ImportInput, error) {
 	body, file := c.Body(), []byte(nil)
 	var err error
 	switch {
@@ -100,7 +100,7 @@ func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportI
 		if len(body) > openapi.MaxYAML {
 			return openapi.ImportInput{}, fault.Newf(fault.CodePayloadTooLarge, "A body in YAML may have at most %d bytes. Send a larger one as JSON.", openapi.MaxYAML)
 		}
-		body, err = s.deps.Importer.YAML(ctx, c.Actor, body)
+		body, err = h.importer.YAML(ctx, c.Actor, body)
 	}
 	if err != nil {
 		return openapi.ImportInput{}, err
@@ -112,7 +112,7 @@ func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportI
 	c.DropBody() // the document is a copy
 	in, err := b.input(file)
 	if err == nil && b.OpenAPIURL != nil {
-		err = s.fetchDocument(ctx, c, &in, *b.OpenAPIURL)
+		err = h.fetchDocument(ctx, c, &in, *b.OpenAPIURL)
 	}
 	return in, err
 }
@@ -120,11 +120,11 @@ func (s *Server) importInput(ctx context.Context, c *wire.Call) (openapi.ImportI
 // fetchDocument fetches the document of an import. It takes the turn of a large upload once it knows
 // that the document is large. A large body has the turn already, and would keep it for as long as a
 // foreign server likes. So it is refused.
-func (s *Server) fetchDocument(ctx context.Context, c *wire.Call, in *openapi.ImportInput, at string) error {
+func (h *providerHandlers) fetchDocument(ctx context.Context, c *wire.Call, in *openapi.ImportInput, at string) error {
 	if c.BodySize() > smallUpload {
 		return fault.Newf(fault.CodePayloadTooLarge, "A request with openapi_url may have at most %d bytes.", smallUpload)
 	}
-	found, err := s.deps.Importer.Fetch(ctx, c.Actor, at, func(size int64) error { return s.uploads.room(ctx, c, size) })
+	found, err := h.importer.Fetch(ctx, c.Actor, at, func(size int64) error { return h.uploads.room(ctx, c, size) })
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func documentFile(slug string, form openapi.Form) (media, name string) {
 }
 
 // getProviderDocument sends the document as it was imported, without an envelope.
-func (s *Server) getProviderDocument(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	d, err := s.deps.Providers.Document(ctx, c.Actor.TenantID, c.Param("slug"))
+func (h *providerHandlers) getProviderDocument(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	d, err := h.providers.Document(ctx, c.Actor.TenantID, c.Param("slug"))
 	if err != nil {
 		return wire.Reply{}, err
 	}

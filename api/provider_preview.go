@@ -60,12 +60,12 @@ func unlessPreview(preview, create wire.Handler) wire.Handler {
 	}
 }
 
-func (s *Server) previewImport(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	in, err := s.importInput(ctx, c)
+func (h *providerHandlers) previewImport(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	in, err := h.importInput(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, err := s.deps.Importer.Preview(ctx, c.Actor, in)
+	p, err := h.importer.Preview(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}

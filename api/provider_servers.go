@@ -62,8 +62,8 @@ type importedView struct {
 }
 
 // viewImported returns the answer to an import of the provider.
-func (s *Server) viewImported(ctx context.Context, c *wire.Call, p catalog.Provider) (importedView, error) {
-	missing, err := s.deps.Importer.Unreached(ctx, c.Actor.TenantID, p)
+func (h *providerHandlers) viewImported(ctx context.Context, c *wire.Call, p catalog.Provider) (importedView, error) {
+	missing, err := h.importer.Unreached(ctx, c.Actor.TenantID, p)
 	return importedView{providerReport: reportProvider(p), Credentials: viewUnreached(missing)}, err
 }
 

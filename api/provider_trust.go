@@ -27,7 +27,7 @@ func trustOf(v *wire.Validation, text *string) *verb.Trust {
 
 // trustProvider says whose words the results of a provider are. It is a change of its own: an import
 // ends the trust of what it changes.
-func (s *Server) trustProvider(ctx context.Context, c *wire.Call, b providerPatch) (wire.Reply, error) {
+func (h *providerHandlers) trustProvider(ctx context.Context, c *wire.Call, b providerPatch) (wire.Reply, error) {
 	var v wire.Validation
 	trust := trustOf(&v, b.Trust)
 	if b.others() {
@@ -36,11 +36,11 @@ func (s *Server) trustProvider(ctx context.Context, c *wire.Call, b providerPatc
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	p, err := s.deps.Providers.Trust(ctx, c.Actor, c.Param("slug"), *trust, wire.Expect(c, providerTag))
+	p, err := h.providers.Trust(ctx, c.Actor, c.Param("slug"), *trust, wire.Expect(c, providerTag))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	view, err := s.viewImported(ctx, c, p)
+	view, err := h.viewImported(ctx, c, p)
 	rep := wire.OK(view)
 	rep.Header = http.Header{"Etag": {providerTag(p)}}
 	return rep, err
@@ -48,7 +48,7 @@ func (s *Server) trustProvider(ctx context.Context, c *wire.Call, b providerPatc
 
 // trustVerb changes what the tenant says of a verb: whose words its results are, which places taint all the
 // same, and whether it reaches an address of the caller's choice.
-func (s *Server) trustVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) trustVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b struct {
 		Trust  *string   `json:"trust"`
 		Taint  *[]string `json:"taint"`
@@ -80,7 +80,7 @@ func (s *Server) trustVerb(ctx context.Context, c *wire.Call) (wire.Reply, error
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	changed, err := s.deps.Catalog.TrustVerb(ctx, c.Actor, name, catalog.Said{Trust: trust, Places: places, Egress: b.Egress})
+	changed, err := h.catalog.TrustVerb(ctx, c.Actor, name, catalog.Said{Trust: trust, Places: places, Egress: b.Egress})
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -173,23 +173,23 @@ func (b *importAuth) input(v *wire.Validation) *credential.Auth {
 	}
 }
 
-func (s *Server) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	in, err := s.importInput(ctx, c)
+func (h *providerHandlers) importProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	in, err := h.importInput(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	p, err := s.deps.Importer.Import(ctx, c.Actor, in)
+	p, err := h.importer.Import(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	view, err := s.viewImported(ctx, c, p)
+	view, err := h.viewImported(ctx, c, p)
 	if err != nil || p.UpdatedAt.After(p.CreatedAt) {
 		return wire.OK(view), err
 	}
 	return wire.Created("/v1/providers/"+p.Slug, view), nil
 }
 
-func (s *Server) listProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) listProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -202,7 +202,7 @@ func (s *Server) listProviders(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	providers, more, err := s.deps.Providers.Providers(ctx, c.Actor.TenantID, enabled, after, limit)
+	providers, more, err := h.providers.Providers(ctx, c.Actor.TenantID, enabled, after, limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -214,8 +214,8 @@ func (s *Server) listProviders(ctx context.Context, c *wire.Call) (wire.Reply, e
 	return wire.Reply{Data: views, Page: wire.PageAfter(limit, more, last)}, nil
 }
 
-func (s *Server) getProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	p, err := s.deps.Providers.Provider(ctx, c.Actor.TenantID, c.Param("slug"))
+func (h *providerHandlers) getProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	p, err := h.providers.Provider(ctx, c.Actor.TenantID, c.Param("slug"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -225,17 +225,17 @@ func (s *Server) getProvider(ctx context.Context, c *wire.Call) (wire.Reply, err
 }
 
 // getImported answers the repeat of an import: as it does, without the circuit.
-func (s *Server) getImported(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	p, err := s.deps.Providers.Provider(ctx, c.Actor.TenantID, c.Param("slug"))
+func (h *providerHandlers) getImported(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	p, err := h.providers.Provider(ctx, c.Actor.TenantID, c.Param("slug"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	view, err := s.viewImported(ctx, c, p)
+	view, err := h.viewImported(ctx, c, p)
 	return wire.OK(view), err
 }
 
-func (s *Server) deleteProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Providers.DeleteProvider(ctx, c.Actor, c.Param("slug"), wire.Expect(c, providerTag)); err != nil {
+func (h *providerHandlers) deleteProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.providers.DeleteProvider(ctx, c.Actor, c.Param("slug"), wire.Expect(c, providerTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

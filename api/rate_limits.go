@@ -65,12 +65,12 @@ type healthView struct {
 }
 
 // health reads the state of the tenant's budgets, and of those of the key where a key asks.
-func (s *Server) health(ctx context.Context, c *wire.Call, record limits.Record) (healthView, error) {
+func (h *tenantHandlers) health(ctx context.Context, c *wire.Call, record limits.Record) (healthView, error) {
 	var key *uuid.UUID
 	if c.Actor.Kind == actor.Key {
 		key = &c.Actor.ID
 	}
-	state, err := s.deps.Budgets.State(ctx, c.Actor.TenantID, key)
+	state, err := h.budgets.State(ctx, c.Actor.TenantID, key)
 	return healthView{BudgetState: state.String(), CircuitState: string(record.Circuit)}, err
 }
 
@@ -81,12 +81,12 @@ func viewCounts(c rate.Counts) requestCounts { return requestCounts(c) }
 // limitsTag is the ETag of the limits. The counters are not part of it: each read changes them.
 func limitsTag(l rate.Limits) string { return wire.ViewTag(viewLimits(l)) }
 
-func (s *Server) getRateLimits(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	record, err := s.deps.RateLimits.Read(ctx, c.Actor.TenantID)
+func (h *tenantHandlers) getRateLimits(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	record, err := h.rateLimits.Read(ctx, c.Actor.TenantID)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	health, err := s.health(ctx, c, record)
+	health, err := h.health(ctx, c, record)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -130,7 +130,7 @@ type rateLimitsBody struct {
 	Day    *int64 `json:"requests_per_day"`
 }
 
-func (s *Server) putRateLimits(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) putRateLimits(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b rateLimitsBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -143,10 +143,10 @@ func (s *Server) putRateLimits(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	if err := s.deps.RateLimits.Set(ctx, c.Actor, to, wire.Expect(c, limitsTag)); err != nil {
+	if err := h.rateLimits.Set(ctx, c.Actor, to, wire.Expect(c, limitsTag)); err != nil {
 		return wire.Reply{}, err
 	}
-	return s.getRateLimits(ctx, c)
+	return h.getRateLimits(ctx, c)
 }
 
 func requiredLimit(v *wire.Validation, name string, n *int64) int32 {

@@ -71,15 +71,15 @@ func program(v *wire.Validation, path string, source *string) *expression.Progra
 
 // shape gives the answer the form that the caller wants. What goes wrong there is told in the
 // answer, because the call has had its effect. The error is that of a call which has ended.
-func (s *Server) shape(ctx context.Context, tenant uuid.UUID, f form, r run.Run, d *runData) error {
+func (h *actionHandlers) shape(ctx context.Context, tenant uuid.UUID, f form, r run.Run, d *runData) error {
 	if r.Result == nil || r.Note.Error != nil {
 		return nil
 	}
-	if err := s.normalize(ctx, tenant, r, d); err != nil {
+	if err := h.normalize(ctx, tenant, r, d); err != nil {
 		return err
 	}
 	if f.fields != nil && r.State == run.StateExecuted {
-		cut, failed, err := s.evaluated(ctx, tenant, f.fields, d.Result)
+		cut, failed, err := h.evaluated(ctx, tenant, f.fields, d.Result)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Server) shape(ctx context.Context, tenant uuid.UUID, f form, r run.Run,
 // normalize gives the answer the normalized form of the result. The row has the result and the
 // program, as the verb had it when the call was sent. So the form needs no row of its own: a repeat
 // computes the same one, also after another import.
-func (s *Server) normalize(ctx context.Context, tenant uuid.UUID, r run.Run, d *runData) error {
+func (h *actionHandlers) normalize(ctx context.Context, tenant uuid.UUID, r run.Run, d *runData) error {
 	if r.Normalizer == "" || r.State != run.StateExecuted {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (s *Server) normalize(ctx context.Context, tenant uuid.UUID, r run.Run, d *
 		d.NormalizedError = &programError{expression.CodeFailed, expression.Unfit(r.Normalizer)}
 		return nil //nolint:nilerr // it is told in the answer
 	}
-	out, failed, err := s.evaluated(ctx, tenant, p, r.Result)
+	out, failed, err := h.evaluated(ctx, tenant, p, r.Result)
 	switch {
 	case err != nil:
 		return err
@@ -140,8 +140,8 @@ func (d *runData) bound(most int) {
 
 // evaluated returns the result of a program, or why it has none. The error is that of a call which
 // has ended.
-func (s *Server) evaluated(ctx context.Context, tenant uuid.UUID, p *expression.Program, input json.RawMessage) (json.RawMessage, *programError, error) {
-	out, err := p.Eval(ctx, s.deps.Sandboxes.For(tenant.String()), input)
+func (h *actionHandlers) evaluated(ctx context.Context, tenant uuid.UUID, p *expression.Program, input json.RawMessage) (json.RawMessage, *programError, error) {
+	out, err := p.Eval(ctx, h.sandboxes.For(tenant.String()), input)
 	if err == nil {
 		return out, nil, nil
 	}
@@ -151,6 +151,6 @@ func (s *Server) evaluated(ctx context.Context, tenant uuid.UUID, p *expression.
 	if failure, own := errors.AsType[*expression.Failure](err); own {
 		return nil, &programError{failure.Code, "The program failed: " + failure.Detail + "."}, nil
 	}
-	s.deps.Log.WarnContext(ctx, "a program was not evaluated", "tenant_id", tenant, "error", err)
+	h.log.WarnContext(ctx, "a program was not evaluated", "tenant_id", tenant, "error", err)
 	return nil, &programError{string(fault.CodeServiceUnavailable), "Your tenant has too many programs under way. Repeat the call with the same id later."}, nil
 }

@@ -47,14 +47,14 @@ type resultQuery struct {
 // resultPath returns where the result of an execution is read.
 func resultPath(ref string) string { return "/v1/results/" + url.PathEscape(ref) }
 
-func (s *Server) getResult(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *actionHandlers) getResult(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	q, err := readResultQuery(c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	id := c.Param("id")
-	room := &answerRoom{s: s, c: c}
-	stored, err := s.deps.Runs.Result(run.WithRoom(ctx, room.take), c.Actor, id)
+	room := &answerRoom{answers: h.answers, c: c}
+	stored, err := h.runs.Result(run.WithRoom(ctx, room.take), c.Actor, id)
 	if err != nil {
 		return wire.Reply{}, err
 	}

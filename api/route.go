@@ -60,7 +60,7 @@ func (s *Server) guarded(rt route) http.Handler {
 		if err := c.CheckHeaders(); err != nil {
 			return wire.Reply{}, err
 		}
-		ctx, stop, err := s.admit(ctx, rt, c)
+		ctx, stop, err := s.gate.admit(ctx, rt, c)
 		defer stop()
 		if err != nil {
 			return wire.Reply{}, err
@@ -83,31 +83,39 @@ func (s *Server) guarded(rt route) http.Handler {
 		if cause := fault.As(context.Cause(ctx)); cause != nil && cause.Code == fault.CodeAPIKeyRevoked {
 			return wire.Reply{}, cause
 		}
-		return rep, s.suggestOfPath(ctx, c, err)
+		return rep, s.suggestions.suggestOfPath(ctx, c, err)
 	})
+}
+
+// gate finds out who calls, and refuses who may not.
+type gate struct {
+	auth        Authenticator
+	revocations Revocations
+	runs        Runs
+	rateLimits  RateLimits
 }
 
 // admit finds out who calls, and refuses who may not. The context that it returns ends with the
 // caller's key; stop releases it, also after an error.
-func (s *Server) admit(ctx context.Context, rt route, c *wire.Call) (bound context.Context, stop func(), err error) {
+func (g *gate) admit(ctx context.Context, rt route, c *wire.Call) (bound context.Context, stop func(), err error) {
 	stop = func() {}
 	if rt.takes == takesNothing {
 		return ctx, stop, nil
 	}
-	who, err := s.authenticate(ctx, rt, c)
+	who, err := g.authenticate(ctx, rt, c)
 	if len(who.Rate.Windows) > 0 {
 		c.SetRate(who.Rate)
 	}
 	if err != nil {
-		s.noteLimited(ctx, c, who)
+		g.noteLimited(ctx, c, who)
 		return ctx, stop, err
 	}
 	identify(c, who)
 	if err := cmp.Or(checkAddress(c, who), authorise(rt, who), checkOrigin(c, who)); err != nil {
-		return ctx, stop, cmp.Or(s.noteRefused(ctx, rt, c, err), err)
+		return ctx, stop, cmp.Or(g.noteRefused(ctx, rt, c, err), err)
 	}
 	if who.Kind == actor.Key {
-		bound, stop := s.deps.Revocations.Bind(ctx, who)
+		bound, stop := g.revocations.Bind(ctx, who)
 		return bound, stop, nil
 	}
 	return ctx, stop, nil
@@ -142,21 +150,21 @@ func (s *Server) takeBody(ctx context.Context, rt route, c *wire.Call) (leave fu
 
 // noteRefused records that a governed call was refused for its key or its origin. Refusals
 // by other routes leave no record.
-func (s *Server) noteRefused(ctx context.Context, rt route, c *wire.Call, refusal error) error {
+func (g *gate) noteRefused(ctx context.Context, rt route, c *wire.Call, refusal error) error {
 	f := fault.As(refusal)
 	if rt.path != runPath || f == nil {
 		return nil
 	}
-	return s.deps.Runs.Refused(ctx, c.Actor, f)
+	return g.runs.Refused(ctx, c.Actor, f)
 }
 
 // noteLimited has the tenant told that one of its windows is full. The refusal stands where that
 // fails.
-func (s *Server) noteLimited(ctx context.Context, c *wire.Call, who auth.Principal) {
+func (g *gate) noteLimited(ctx context.Context, c *wire.Call, who auth.Principal) {
 	if !who.Rate.Refused {
 		return
 	}
-	if err := s.deps.RateLimits.Exceeded(ctx, who.TenantID, who.Rate); err != nil {
+	if err := g.rateLimits.Exceeded(ctx, who.TenantID, who.Rate); err != nil {
 		c.Log.WarnContext(ctx, "a full window was not told", "tenant_id", who.TenantID, "error", err)
 	}
 }
@@ -174,7 +182,7 @@ func identify(c *wire.Call, who auth.Principal) {
 }
 
 // authenticate returns who calls. An authenticated caller is returned with a refusal too.
-func (s *Server) authenticate(ctx context.Context, rt route, c *wire.Call) (auth.Principal, error) {
+func (g *gate) authenticate(ctx context.Context, rt route, c *wire.Call) (auth.Principal, error) {
 	key := c.Request.Header.Get("X-API-Key")
 	token, bearer := bearerToken(c.Request)
 	if bearer && strings.HasPrefix(token, auth.KeyPrefix) {
@@ -185,12 +193,12 @@ func (s *Server) authenticate(ctx context.Context, rt route, c *wire.Call) (auth
 	}
 	switch {
 	case key != "" && rt.takesKeys():
-		return s.deps.Auth.Key(ctx, key)
+		return g.auth.Key(ctx, key)
 	case bearer && (rt.takes == takesUser || rt.takesKeys() && rt.takes != takesKey):
-		return s.deps.Auth.Token(ctx, token)
+		return g.auth.Token(ctx, token)
 	case key != "" && rt.takes == takesUser:
 		// A genuine key gets 403 and the name of what is missing, a false one 401.
-		who, err := s.deps.Auth.Key(ctx, key)
+		who, err := g.auth.Key(ctx, key)
 		if err != nil {
 			return who, err
 		}

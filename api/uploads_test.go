@@ -76,11 +76,11 @@ func TestDocumentsThatAreFetchedTakeTheTurnOfAnUploadOnceTheyAreHere(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		const slow = 2 * uploadsAtOnce
 		docs := slowDocs{asked: make(chan struct{}, slow), sends: make(chan struct{})}
-		s := &Server{deps: Deps{Importer: docs}, uploads: newUploads(nil)}
+		s := assemble(Deps{Importer: docs})
 		fetched := make(chan error, slow)
 		for range slow {
 			go func() {
-				fetched <- s.fetchDocument(t.Context(), upload(uuid.New(), 100), &openapi.ImportInput{}, "https://docs.example")
+				fetched <- s.providers.fetchDocument(t.Context(), upload(uuid.New(), 100), &openapi.ImportInput{}, "https://docs.example")
 			}()
 		}
 		for range slow {

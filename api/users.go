@@ -101,7 +101,7 @@ type inviteBody struct {
 	Role  *string `json:"role"`
 }
 
-func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b inviteBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -114,7 +114,7 @@ func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if b.Name != nil {
 		in.Name = *b.Name
 	}
-	invited, err := s.deps.Accounts.Invite(ctx, c.Actor, in)
+	invited, err := h.accounts.Invite(ctx, c.Actor, in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -126,8 +126,8 @@ func (s *Server) inviteUser(ctx context.Context, c *wire.Call) (wire.Reply, erro
 const maskedToken = "[masked]"
 
 // getInvited answers a repeated invitation.
-func (s *Server) getInvited(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	u, err := s.deps.Accounts.User(ctx, c.Actor.TenantID, c.Param("id"))
+func (h *accountHandlers) getInvited(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	u, err := h.accounts.User(ctx, c.Actor.TenantID, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -135,23 +135,23 @@ func (s *Server) getInvited(ctx context.Context, c *wire.Call) (wire.Reply, erro
 }
 
 // inviteUserAgain reads no body. The path names the user who is invited again.
-func (s *Server) inviteUserAgain(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	invited, err := s.deps.Accounts.InviteAgain(ctx, c.Actor, c.Param("id"))
+func (h *accountHandlers) inviteUserAgain(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	invited, err := h.accounts.InviteAgain(ctx, c.Actor, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewInvited(invited)), nil
 }
 
-func (s *Server) getUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	u, err := s.deps.Accounts.User(ctx, c.Actor.TenantID, c.Param("id"))
+func (h *accountHandlers) getUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	u, err := h.accounts.User(ctx, c.Actor.TenantID, c.Param("id"))
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewUser(u)), nil
 }
 
-func (s *Server) listUsers(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) listUsers(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f account.UserFilter
 	var err error
 	if f.Limit, err = c.Limit(); err != nil {
@@ -161,7 +161,7 @@ func (s *Server) listUsers(ctx context.Context, c *wire.Call) (wire.Reply, error
 		return wire.Reply{}, err
 	}
 	f.Status, _ = c.Query("status")
-	users, more, err := s.deps.Accounts.ListUsers(ctx, c.Actor.TenantID, f)
+	users, more, err := h.accounts.ListUsers(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -178,20 +178,20 @@ type userPatch struct {
 	Name *string `json:"name"`
 }
 
-func (s *Server) patchUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *accountHandlers) patchUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b userPatch
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	u, err := s.deps.Accounts.ChangeUser(ctx, c.Actor, c.Param("id"), account.UserChange{Role: b.Role, Name: b.Name, Expect: wire.Expect(c, userTag)})
+	u, err := h.accounts.ChangeUser(ctx, c.Actor, c.Param("id"), account.UserChange{Role: b.Role, Name: b.Name, Expect: wire.Expect(c, userTag)})
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewUser(u)), nil
 }
 
-func (s *Server) removeUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Accounts.RemoveUser(ctx, c.Actor, c.Param("id"), wire.Expect(c, userTag)); err != nil {
+func (h *accountHandlers) removeUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.accounts.RemoveUser(ctx, c.Actor, c.Param("id"), wire.Expect(c, userTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil

@@ -151,7 +151,7 @@ func TestRefusalNamesTheMissingRole(t *testing.T) {
 	t.Parallel()
 	for role, want := range map[string]int{"owner": 200, "admin": 200, "approver": 403, "member": 403, "": 403, "OWNER": 403, "root": 403} {
 		s := accountServer(t, &door{})
-		s.deps.Auth = roleDoor{&door{}, actor.Role(role)}
+		s.gate.auth = roleDoor{&door{}, actor.Role(role)}
 		w := ask(t, s, http.MethodDelete, "/v1/users/x", "jwt", "")
 		require.Equal(t, want, w.Code, role)
 		if want == http.StatusForbidden {

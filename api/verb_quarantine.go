@@ -48,7 +48,7 @@ func viewQuarantined(list []catalog.Quarantined) []quarantinedVerb {
 }
 
 // acceptVerb ends the quarantine of a verb.
-func (s *Server) acceptVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *providerHandlers) acceptVerb(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b struct {
 		Form *string `json:"form"`
 	}
@@ -64,7 +64,7 @@ func (s *Server) acceptVerb(ctx context.Context, c *wire.Call) (wire.Reply, erro
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	v, err := s.deps.Catalog.Accept(ctx, c.Actor, name, form)
+	v, err := h.catalog.Accept(ctx, c.Actor, name, form)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -73,7 +73,7 @@ type webhookBody struct {
 	Secret      *string  `json:"secret"`
 }
 
-func (s *Server) createWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) createWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b webhookBody
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
@@ -89,14 +89,14 @@ func (s *Server) createWebhook(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	w, err := s.deps.Webhooks.Create(ctx, c.Actor, d)
+	w, err := h.webhooks.Create(ctx, c.Actor, d)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Created("/v1/webhooks/"+w.ID.String(), viewWebhook(w)), nil
 }
 
-func (s *Server) listWebhooks(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) listWebhooks(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	limit, err := c.Limit()
 	if err != nil {
 		return wire.Reply{}, err
@@ -105,7 +105,7 @@ func (s *Server) listWebhooks(ctx context.Context, c *wire.Call) (wire.Reply, er
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	page, more, err := s.deps.Webhooks.List(ctx, c.Actor.TenantID, before, limit)
+	page, more, err := h.webhooks.List(ctx, c.Actor.TenantID, before, limit)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -117,8 +117,8 @@ func (s *Server) listWebhooks(ctx context.Context, c *wire.Call) (wire.Reply, er
 	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, last)}, nil
 }
 
-func (s *Server) getWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	w, err := s.deps.Webhooks.Get(ctx, c.Actor.TenantID, c.ID())
+func (h *tenantHandlers) getWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	w, err := h.webhooks.Get(ctx, c.Actor.TenantID, c.ID())
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -132,12 +132,12 @@ type webhookPatch struct {
 	Enabled     *bool    `json:"enabled"`
 }
 
-func (s *Server) patchWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) patchWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b webhookPatch
 	if err := c.DecodeExact(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	w, err := s.deps.Webhooks.Update(ctx, c.Actor, c.ID(), webhook.Change{
+	w, err := h.webhooks.Update(ctx, c.Actor, c.ID(), webhook.Change{
 		URL: b.URL, Events: b.Events, Description: b.Description, Enabled: b.Enabled, Expect: wire.Expect(c, webhookTag),
 	})
 	if err != nil {
@@ -146,8 +146,8 @@ func (s *Server) patchWebhook(ctx context.Context, c *wire.Call) (wire.Reply, er
 	return wire.OK(viewWebhook(w)), nil
 }
 
-func (s *Server) deleteWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := s.deps.Webhooks.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, webhookTag)); err != nil {
+func (h *tenantHandlers) deleteWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+	if err := h.webhooks.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, webhookTag)); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.Deleted(), nil
@@ -157,12 +157,12 @@ type webhookRotation struct {
 	Secret *string `json:"secret"`
 }
 
-func (s *Server) rotateWebhookSecret(ctx context.Context, c *wire.Call) (wire.Reply, error) {
+func (h *tenantHandlers) rotateWebhookSecret(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b webhookRotation
 	if err := c.DecodeOptional(&b); err != nil {
 		return wire.Reply{}, err
 	}
-	w, err := s.deps.Webhooks.Rotate(ctx, c.Actor, c.ID(), b.Secret)
+	w, err := h.webhooks.Rotate(ctx, c.Actor, c.ID(), b.Secret)
 	if err != nil {
 		return wire.Reply{}, err
 	}
