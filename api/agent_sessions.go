@@ -274,14 +274,15 @@ func (h *agentHandlers) rateReply(ctx context.Context, c *wire.Call) (wire.Reply
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	t, found, err := h.turnOf(ctx, c)
+	found, err := h.find(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	if !found {
+	t, is := found.(foundTurn)
+	if !is {
 		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No message to an agent has this id.")
 	}
-	if f, err = h.agentSessions.Rate(ctx, c.Actor, t, f); err != nil {
+	if f, err = h.agentSessions.Rate(ctx, c.Actor, t.t, f); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewFeedback(f)[0]), nil

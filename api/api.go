@@ -174,11 +174,12 @@ func assemble(d Deps) *Server {
 		policies:  &policyHandlers{policies: d.Policies, burst: burst},
 		approvals: &approvalHandlers{approvals: d.Approvals, suggestions: suggest, now: d.Now},
 		actions: &actionHandlers{
-			runs: d.Runs, files: d.Files, sandboxes: d.Sandboxes, suggestions: suggest, answers: answers, judging: newJudging(), burst: burst, log: d.Log, now: d.Now,
+			runs: d.Runs, files: d.Files, sandboxes: d.Sandboxes, events: d.Events, streams: streams, suggestions: suggest,
+			answers: answers, judging: newJudging(), burst: burst, log: d.Log, now: d.Now,
 		},
 		agents: &agentHandlers{
 			agents: d.Agents, advice: d.Advice, agentSessions: d.AgentSessions, conversations: d.Conversations, goalChanges: d.GoalChanges,
-			events: d.Events, streams: streams, now: d.Now,
+			customers: d.Customers, events: d.Events, streams: streams, now: d.Now,
 		},
 		customers: &customerHandlers{
 			customers: d.Customers, facts: d.Facts, runs: d.Runs, executions: d.Executions, conversations: d.Conversations, agentSessions: d.AgentSessions,
@@ -191,11 +192,10 @@ func assemble(d Deps) *Server {
 		catalog: d.Catalog, tooling: d.Tooling, providers: d.Providers, importer: d.Importer, credentials: d.Credentials,
 		modelProviders: d.ModelProviders, suggestions: suggest, uploads: s.uploads,
 	}
-	s.maps = &mapHandlers{maps: d.Maps, authoring: d.Authoring, executions: d.Executions, approvals: d.Approvals, agents: s.agents, now: d.Now}
-	s.executions = &executionHandlers{
-		runs: d.Runs, executions: d.Executions, conversations: d.Conversations, customers: d.Customers, events: d.Events, answers: answers,
-		streams: streams, maps: s.maps, agents: s.agents, records: s.records, now: d.Now,
+	s.maps = &mapHandlers{
+		maps: d.Maps, authoring: d.Authoring, executions: d.Executions, approvals: d.Approvals, events: d.Events, streams: streams, now: d.Now,
 	}
+	s.executions = &executionHandlers{actions: s.actions, maps: s.maps, agents: s.agents, records: s.records, now: d.Now}
 	return s
 }
 

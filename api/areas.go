@@ -44,6 +44,8 @@ type actionHandlers struct {
 	runs        Runs
 	files       Files
 	sandboxes   Sandboxes
+	events      Events
+	streams     *liveStreams
 	suggestions suggestions
 	answers     *share.Pool
 	judging     *share.Pool
@@ -52,19 +54,14 @@ type actionHandlers struct {
 	now         func() time.Time
 }
 
-// executionHandlers are the endpoints of all executions, whatever their kind.
+// executionHandlers are the endpoints of all executions, whatever their kind. The areas of the kinds
+// know what to do with one; see executionKind.
 type executionHandlers struct {
-	runs          Runs
-	executions    Executions
-	conversations Conversations
-	customers     Customers
-	events        Events
-	answers       *share.Pool
-	streams       *liveStreams
-	maps          *mapHandlers
-	agents        *agentHandlers
-	records       *recordHandlers
-	now           func() time.Time
+	actions *actionHandlers
+	maps    *mapHandlers
+	agents  *agentHandlers
+	records *recordHandlers
+	now     func() time.Time
 }
 
 // mapHandlers are Maps, their versions and their executions.
@@ -73,7 +70,8 @@ type mapHandlers struct {
 	authoring  Authoring
 	executions Executions
 	approvals  Approvals
-	agents     *agentHandlers
+	events     Events
+	streams    *liveStreams
 	now        func() time.Time
 }
 
@@ -84,6 +82,7 @@ type agentHandlers struct {
 	agentSessions AgentSessions
 	conversations Conversations
 	goalChanges   GoalChanges
+	customers     Customers
 	events        Events
 	streams       *liveStreams
 	now           func() time.Time

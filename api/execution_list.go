@@ -10,18 +10,10 @@ import (
 	"github.com/google/uuid"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/action/run"
-	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/base/fault"
-	"agentruntime/internal/base/flow"
 	"agentruntime/internal/base/near"
-	"agentruntime/internal/base/verb"
-	mapruns "agentruntime/internal/maps/execution"
 	"agentruntime/internal/maps/stepmachine"
 )
-
-// kindAll lists executions of all kinds in one list.
-const kindAll = "all"
 
 // maxNameOfRun is the most bytes of an id that a caller gives a run (docs/reference/api.md, sizes).
 const maxNameOfRun = 255
@@ -61,31 +53,21 @@ func (h *executionHandlers) listExecutions(ctx context.Context, c *wire.Call) (w
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	q, err := readExecutionQuery(c, kinds)
+	q, err := h.readExecutionQuery(c, kinds)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	page, more := []listed{}, false
-	list := func(read func(context.Context, *wire.Call, executionQuery) ([]listed, bool, error)) {
-		if err != nil {
-			return
+	for _, kind := range h.kinds() {
+		asked := slices.DeleteFunc(slices.Clone(kind.names), func(name string) bool { return !slices.Contains(kinds, name) })
+		if len(asked) == 0 || !kind.has(q.status) {
+			continue
 		}
-		var of []listed
-		var others bool
-		of, others, err = read(ctx, c, q)
+		of, others, err := kind.list(ctx, c, q, asked)
+		if err != nil {
+			return wire.Reply{}, err
+		}
 		page, more = append(page, of...), more || others
-	}
-	if slices.Contains(kinds, kindAction) && hasStatus(kindAction, q.status) {
-		list(h.listRuns)
-	}
-	if slices.Contains(kinds, kindMap) && hasStatus(kindMap, q.status) {
-		list(h.listMapExecutions)
-	}
-	if turns := slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kindAction || k == kindMap }); len(turns) > 0 && hasStatus(turns[0], q.status) {
-		list(h.listTurns(turns))
-	}
-	if err != nil {
-		return wire.Reply{}, err
 	}
 	slices.SortFunc(page, func(a, b listed) int { return strings.Compare(string(b.id[:]), string(a.id[:])) })
 	if len(page) > q.limit {
@@ -137,7 +119,7 @@ func kindsOf(c *wire.Call) ([]string, error) {
 }
 
 // readExecutionQuery reads the filters that all kinds know.
-func readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err error) {
+func (h *executionHandlers) readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err error) {
 	if q.limit, err = c.Limit(); err != nil {
 		return q, err
 	}
@@ -147,15 +129,7 @@ func readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err err
 	var v wire.Validation
 	status, _ := c.Query("status")
 	q.status = strings.ToLower(status)
-	if q.status != "" && !slices.ContainsFunc(kinds, func(kind string) bool { return hasStatus(kind, q.status) }) {
-		var known []string
-		for _, kind := range kinds {
-			for _, status := range statusesOf(kind) {
-				if !slices.Contains(known, status) {
-					known = append(known, status)
-				}
-			}
-		}
+	if known := h.statusesOf(kinds); q.status != "" && !slices.Contains(known, q.status) {
 		v.Add("query.status", "enum", near.Enum("status", q.status, known...)+kindWith(q.status))
 	}
 	q.session, q.customer, q.q = v.QueryText(c, "session_id"), v.QueryText(c, "customer_id"), v.QueryText(c, "q")
@@ -167,32 +141,26 @@ func readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err err
 	return q, v.Err()
 }
 
-// statusesOf returns the statuses that executions of a kind have.
-func statusesOf(kind string) (names []string) {
-	switch kind {
-	case kindAction:
-		return []string{"running", "pending_approval", "executed", "failed", "outcome_unknown", "blocked", "intercepted", "rejected", "expired", "cancelled"}
-	case kindMap:
-		for _, s := range []stepmachine.Status{
-			stepmachine.StatusRunning, stepmachine.StatusWaiting, stepmachine.StatusPending, stepmachine.StatusPaused,
-			stepmachine.StatusEscalated, stepmachine.StatusCompleted, stepmachine.StatusFailed, stepmachine.StatusCancelled,
-		} {
-			names = append(names, string(s))
-		}
-	default:
-		for _, s := range []conversation.Status{
-			conversation.StatusRunning, conversation.StatusPaused, conversation.StatusPending, conversation.StatusCompleted, conversation.StatusFailed,
-			conversation.StatusEscalated, conversation.StatusCancelled,
-		} {
-			names = append(names, string(s))
+// statusesOf returns the statuses that executions of the kinds have.
+func (h *executionHandlers) statusesOf(kinds []string) (known []string) {
+	for _, name := range kinds {
+		for _, kind := range h.kinds() {
+			if !slices.Contains(kind.names, name) {
+				continue
+			}
+			for _, status := range kind.statuses {
+				if !slices.Contains(known, status) {
+					known = append(known, status)
+				}
+			}
 		}
 	}
-	return names
+	return known
 }
 
-// hasStatus reports whether executions of a kind can have the status; "" narrows none.
-func hasStatus(kind, status string) bool {
-	return status == "" || slices.Contains(statusesOf(kind), status)
+// has reports whether executions of this kind can have the status; "" narrows none.
+func (k executionKind) has(status string) bool {
+	return status == "" || slices.Contains(k.statuses, status)
 }
 
 // kindWith is a sentence that says which kinds of executions have a status that runs do not have. It
@@ -205,83 +173,5 @@ func kindWith(status string) string {
 		return " Maps have this status: add kind=map."
 	default:
 		return ""
-	}
-}
-
-func (h *executionHandlers) listRuns(ctx context.Context, c *wire.Call, q executionQuery) (page []listed, more bool, err error) {
-	f := run.Filter{
-		Limit: q.limit, Before: q.before, Status: q.status, SessionID: q.session, CustomerID: q.customer, KeyID: q.key, Since: q.since, Until: q.until, Begins: q.q,
-	}
-	var v wire.Validation
-	f.Provider = v.QueryText(c, "provider")
-	if name, given, err := c.QueryVerb(); err != nil {
-		return nil, false, err
-	} else if given {
-		f.Provider, f.Verb = name.Provider, name.Verb
-	}
-	if f.DryRun, err = c.QueryBool("dry_run"); err != nil {
-		return nil, false, err
-	}
-	f.Decision = wire.QueryOneOf(&v, c, "decision", "allow", "pending_approval", "block")
-	f.RiskLevel = string(wire.QueryOneOf(&v, c, "risk_level", verb.RiskLow, verb.RiskMedium, verb.RiskHigh))
-	f.PolicyID, f.GrantID = v.QueryID(c, "policy_id"), v.QueryID(c, "grant_id")
-	f.ApprovalID = v.QueryText(c, "approval_id")
-	f.AgentID, f.MapID, f.ParentID = v.QueryID(c, "agent_id"), v.QueryID(c, "map_id"), v.QueryText(c, "parent_execution_id")
-	if err := v.Err(); err != nil {
-		return nil, false, err
-	}
-	runs, more, err := h.runs.List(ctx, c.Actor, f)
-	for _, r := range runs {
-		page = append(page, listed{r.ID, viewRun(r, h.now())})
-	}
-	return page, more, err
-}
-
-func (h *executionHandlers) listMapExecutions(ctx context.Context, c *wire.Call, q executionQuery) (page []listed, more bool, err error) {
-	f := mapruns.Filter{
-		Limit: q.limit, Before: q.before, Status: q.status, SessionID: q.session, CustomerID: q.customer, KeyID: q.key, Since: q.since, Until: q.until, Begins: q.q,
-	}
-	var v wire.Validation
-	f.ParentID, f.MapID = v.QueryText(c, "parent_execution_id"), v.QueryID(c, "map_id")
-	if f.DryRun, err = c.QueryBool("dry_run"); err != nil {
-		return nil, false, err
-	}
-	if err := v.Err(); err != nil {
-		return nil, false, err
-	}
-	list, more, err := h.executions.List(ctx, c.Actor, f)
-	for _, e := range list {
-		page = append(page, listed{e.ID, viewMapExecution(e, h.now())})
-	}
-	return page, more, err
-}
-
-// listTurns lists messages, goals or both.
-func (h *executionHandlers) listTurns(kinds []string) func(context.Context, *wire.Call, executionQuery) ([]listed, bool, error) {
-	return func(ctx context.Context, c *wire.Call, q executionQuery) (page []listed, more bool, err error) {
-		f := conversation.Filter{Limit: q.limit, Before: q.before, Status: q.status, SessionID: q.session, KeyID: q.key, Since: q.since, Until: q.until, Begins: q.q}
-		if len(kinds) == 1 {
-			f.Kind = flow.Kind(kinds[0])
-		}
-		var v wire.Validation
-		f.AgentID = v.QueryID(c, "agent_id")
-		if err := v.Err(); err != nil {
-			return nil, false, err
-		}
-		if q.customer != "" {
-			known, err := h.customers.Get(ctx, c.Actor.TenantID, q.customer)
-			switch {
-			case fault.HasCode(err, fault.CodeCustomerNotFound):
-				return nil, false, nil // a message always has a customer who is known
-			case err != nil:
-				return nil, false, err
-			}
-			f.Customer = &known.ID
-		}
-		turns, more, err := h.conversations.List(ctx, c.Actor, f)
-		for _, t := range turns {
-			page = append(page, listed{t.ID, viewTurn(t, h.now())})
-		}
-		return page, more, err
 	}
 }

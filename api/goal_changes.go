@@ -9,7 +9,6 @@ import (
 	"agentruntime/api/wire"
 	"agentruntime/internal/agents/conversation"
 	"agentruntime/internal/base/actor"
-	"agentruntime/internal/base/fault"
 	"agentruntime/internal/service/changing"
 )
 
@@ -67,13 +66,3 @@ func (h *agentHandlers) decideGoalChanges(ctx context.Context, c *wire.Call, t c
 // goalApplyWait is how long a decision about the changes of a goal applies them where the caller does not
 // say.
 const goalApplyWait = 30 * time.Second
-
-// goalOrNone returns the goal that the path names. The error is EXECUTION_NOT_FOUND where it names
-// neither a goal nor an execution of a Map.
-func (h *agentHandlers) goalOrNone(ctx context.Context, c *wire.Call) (conversation.Turn, error) {
-	t, found, err := h.turnOf(ctx, c)
-	if err == nil && (!found || t.Kind != kindGoal) {
-		err = fault.New(fault.CodeExecutionNotFound, "No execution of a Map and no goal has this id.")
-	}
-	return t, err
-}

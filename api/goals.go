@@ -17,9 +17,6 @@ import (
 	"agentruntime/internal/base/redact"
 )
 
-// kindGoal is the kind of the executions of goals.
-const kindGoal = "goal"
-
 // goalBody is the body of a goal. Unknown members are refused.
 type goalBody struct {
 	Goal     *string              `json:"goal"`

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -415,25 +414,6 @@ func (h *mapHandlers) answerMapSteps(ctx context.Context, e mapruns.Execution, a
 	return rep, nil
 }
 
-// The kinds of executions.
-const (
-	kindAction = "action"
-	kindMap    = "map"
-)
-
-// mapExecutionOf returns the execution of a Map that the path names; found is false where it names
-// none, so that it may be a run.
-func (h *mapHandlers) mapExecutionOf(ctx context.Context, c *wire.Call) (e mapruns.Execution, found bool, err error) {
-	if !strings.HasPrefix(c.Param("id"), "exec_") {
-		return e, false, nil
-	}
-	e, err = h.executions.Get(ctx, c.Actor, c.Param("id"))
-	if fault.HasCode(err, fault.CodeExecutionNotFound) {
-		return e, false, nil
-	}
-	return e, err == nil, err
-}
-
 // mapSettled waits for the end of an execution as long as Prefer says.
 func (h *mapHandlers) mapSettled(ctx context.Context, c *wire.Call, e mapruns.Execution) (mapruns.Execution, error) {
 	var v wire.Validation
@@ -447,12 +427,9 @@ func (h *mapHandlers) mapSettled(ctx context.Context, c *wire.Call, e mapruns.Ex
 // controlMap is a change of an execution of a Map that people and keys ask for.
 func (h *mapHandlers) controlMap(change func(Executions, context.Context, actor.Actor, mapruns.Execution) (mapruns.Execution, error)) wire.Handler {
 	return func(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-		e, found, err := h.mapExecutionOf(ctx, c)
+		e, err := h.namedExecution(ctx, c)
 		if err != nil {
 			return wire.Reply{}, err
-		}
-		if !found {
-			return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 		}
 		if e, err = change(h.executions, ctx, c.Actor, e); err != nil {
 			return wire.Reply{}, err

@@ -106,12 +106,9 @@ func (h *mapHandlers) getExecutionGraph(ctx context.Context, c *wire.Call) (wire
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	e, found, err := h.mapExecutionOf(ctx, c)
+	e, err := h.namedExecution(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
-	}
-	if !found {
-		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 	}
 	d, steps, err := h.executions.States(ctx, e)
 	if err != nil {

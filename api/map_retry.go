@@ -33,12 +33,9 @@ func (h *mapHandlers) retryMap(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if len(b.Edits) > 0 && !slices.Contains(admins(), c.Actor.Role) {
 		return wire.Reply{}, fault.New(fault.CodeInsufficientPermissions, "Only an owner or an admin may edit inputs. An approver may retry without edits.")
 	}
-	e, found, err := h.mapExecutionOf(ctx, c)
+	e, err := h.namedExecution(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
-	}
-	if !found {
-		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 	}
 	if e, err = h.executions.Retry(ctx, c.Actor, e, retry); err != nil {
 		return wire.Reply{}, err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/base/fault"
 	mapruns "agentruntime/internal/maps/execution"
 )
 
@@ -32,12 +31,9 @@ func (h *mapHandlers) signalMap(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	e, found, err := h.mapExecutionOf(ctx, c)
+	e, err := h.namedExecution(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
-	}
-	if !found {
-		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 	}
 	if e, err = h.executions.Signal(ctx, c.Actor, e, signal); err != nil {
 		return wire.Reply{}, err

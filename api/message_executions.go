@@ -19,9 +19,6 @@ import (
 	"agentruntime/internal/models/model"
 )
 
-// kindMessage is the kind of the executions of messages to agents.
-const kindMessage = "message"
-
 // messageExecution is a message to an agent as operators and callers read it.
 type messageExecution struct {
 	ExecutionID      string              `json:"execution_id"`
@@ -242,18 +239,6 @@ func (h *agentHandlers) answerTurn(ctx context.Context, t conversation.Turn, pro
 		rep.Header = http.Header{"Etag": {wire.ViewTag(v)}}
 	}
 	return rep, nil
-}
-
-// turnOf returns the message that the path names; found is false where it names none.
-func (h *agentHandlers) turnOf(ctx context.Context, c *wire.Call) (t conversation.Turn, found bool, err error) {
-	if !strings.HasPrefix(c.Param("id"), "exec_") {
-		return t, false, nil
-	}
-	t, err = h.conversations.Get(ctx, c.Actor, c.Param("id"))
-	if fault.HasCode(err, fault.CodeExecutionNotFound) {
-		return t, false, nil
-	}
-	return t, err == nil, err
 }
 
 // turnSettled waits for the reply to a message as long as Prefer says.
