@@ -116,11 +116,7 @@ func (h *agentHandlers) listAgentSessions(ctx context.Context, c *wire.Call) (wi
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views, last := make([]agentSession, 0, len(page)), ""
-	for _, one := range page {
-		views, last = append(views, viewAgentSession(one)), placeOfSession(one)
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfter(f.Limit, more, last)}, nil
+	return wire.List(f.Limit, page, more, viewAgentSession, placeOfSession), nil
 }
 
 func answerSession(found conversation.Session) wire.Reply {
@@ -205,11 +201,7 @@ func (h *agentHandlers) listSessionMessages(ctx context.Context, c *wire.Call) (
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views, last := make([]sessionMessage, 0, len(page)), ""
-	for _, one := range page {
-		views, last = append(views, viewSaid(one)), strconv.FormatInt(one.Place, 10)
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfter(limit, more, last)}, nil
+	return wire.List(limit, page, more, viewSaid, func(one conversation.Said) string { return strconv.FormatInt(one.Place, 10) }), nil
 }
 
 func (h *agentHandlers) takeOverSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {

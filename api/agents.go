@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,12 +34,6 @@ type Agents interface {
 type Advice interface {
 	Warnings(ctx context.Context, tenant uuid.UUID, d *agentdef.Definition) []fault.Detail
 }
-
-// The states of a version of an agent.
-const (
-	agentDraft     = "draft"
-	agentPublished = "published" // it answers messages
-)
 
 // agentRecord is an agent without its definition.
 type agentRecord struct {
@@ -94,10 +87,7 @@ func (h *agentHandlers) createAgent(ctx context.Context, c *wire.Call) (wire.Rep
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rep := h.answerAgent(ctx, c.Actor.TenantID, rec)
-	rep.Status = http.StatusCreated
-	rep.Header.Set("Location", "/v1/agents/"+rec.ID.String())
-	return rep, nil
+	return answerCreated(h.answerAgent(ctx, c.Actor.TenantID, rec), "/v1/agents", rec.ID), nil
 }
 
 func (h *agentHandlers) getAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -168,10 +158,7 @@ func (h *agentHandlers) deleteAgent(ctx context.Context, c *wire.Call) (wire.Rep
 func (h *agentHandlers) listAgents(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f roster.Filter
 	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
+	if f.Limit, f.Before, err = c.PageByID(); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
@@ -183,26 +170,13 @@ func (h *agentHandlers) listAgents(ctx context.Context, c *wire.Call) (wire.Repl
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]agentView, len(agents))
-	var last uuid.UUID
-	for i, a := range agents {
-		views[i], last = agentView{recordAgent(a), a.Name}, a.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, agents, more, func(a roster.Agent) agentView { return agentView{recordAgent(a), a.Name} }, func(a roster.Agent) uuid.UUID { return a.ID }), nil
 }
 
 // agentVersionView is a version in a list.
 type agentVersionView struct {
-	AgentID     uuid.UUID  `json:"agent_id"`
-	Version     int32      `json:"version"`
-	Name        string     `json:"name"`
-	Status      string     `json:"status"`
-	Size        int32      `json:"size"`
-	Digest      string     `json:"digest"`
-	CreatedAt   time.Time  `json:"created_at"`
-	CreatedBy   string     `json:"created_by"`
-	PublishedAt *time.Time `json:"published_at"`
-	PublishedBy *string    `json:"published_by"`
+	AgentID uuid.UUID `json:"agent_id"`
+	definitionVersion
 }
 
 // agentVersionDetail is a version with its definition.
@@ -213,56 +187,27 @@ type agentVersionDetail struct {
 }
 
 func viewAgentVersion(v roster.Stored) agentVersionView {
-	view := agentVersionView{
-		AgentID: v.AgentID, Version: v.Number, Name: v.Name, Status: agentDraft, Size: v.Size, Digest: hex.EncodeToString(v.Digest),
+	return agentVersionView{AgentID: v.AgentID, definitionVersion: definitionVersion{
+		Version: v.Number, Name: v.Name, Status: statusOfVersion(v.Current), Size: v.Size, Digest: hex.EncodeToString(v.Digest),
 		CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy,
-	}
-	if v.Current {
-		view.Status = agentPublished
-	}
-	return view
+	}}
 }
 
 func (h *agentHandlers) listAgentVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	limit, err := c.Limit()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	cursor, err := c.CursorID()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	versions, more, err := h.agents.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	views := make([]agentVersionView, len(versions))
-	var last int32
-	for i, v := range versions {
-		views[i], last = viewAgentVersion(v), v.Number
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, cursorOf(last))}, nil
+	return listVersions(ctx, c, h.agents.Versions, viewAgentVersion, func(v roster.Stored) int32 { return v.Number })
 }
 
-// agentVersion returns the version that a text names; AGENT_NOT_FOUND for what is no number of one.
-func (h *agentHandlers) agentVersion(ctx context.Context, c *wire.Call, text string) (roster.Stored, error) {
-	number, err := versionNumber(text)
+// agentVersion returns the version that the path names.
+func (h *agentHandlers) agentVersion(ctx context.Context, c *wire.Call) (roster.Stored, error) {
+	number, err := pathVersion(c, fault.CodeAgentNotFound)
 	if err != nil {
 		return roster.Stored{}, err
 	}
 	return h.agents.Stored(ctx, c.Actor.TenantID, c.ID(), number)
 }
 
-func versionNumber(text string) (int32, error) {
-	number, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || number < 1 {
-		return 0, fault.New(fault.CodeAgentNotFound, "")
-	}
-	return int32(number), nil
-}
-
 func (h *agentHandlers) getAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	v, err := h.agentVersion(ctx, c, c.Param("version"))
+	v, err := h.agentVersion(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -270,7 +215,7 @@ func (h *agentHandlers) getAgentVersion(ctx context.Context, c *wire.Call) (wire
 }
 
 func (h *agentHandlers) publishAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	number, err := versionNumber(c.Param("version"))
+	number, err := pathVersion(c, fault.CodeAgentNotFound)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -291,15 +236,11 @@ type agentDiff struct {
 
 // diffAgentVersion compares with the published version where the call names none.
 func (h *agentHandlers) diffAgentVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	against := int32(0)
-	if text, given := c.Query("against"); given {
-		number, err := strconv.ParseInt(text, 10, 32)
-		if err != nil || number < 1 {
-			return wire.Reply{}, fault.Invalid("query.against", "minimum", "against is the number of a version, from 1.")
-		}
-		against = int32(number)
+	against, err := queryVersion(c, "against")
+	if err != nil {
+		return wire.Reply{}, err
 	}
-	after, err := h.agentVersion(ctx, c, c.Param("version"))
+	after, err := h.agentVersion(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}

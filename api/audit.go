@@ -66,11 +66,7 @@ func viewAudit(e audit.Entry) auditRecord {
 }
 
 func (h *recordHandlers) listAudit(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	limit, err := c.Limit()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	before, err := c.CursorID()
+	limit, before, err := c.PageByID()
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -82,12 +78,7 @@ func (h *recordHandlers) listAudit(ctx context.Context, c *wire.Call) (wire.Repl
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]auditRecord, len(page))
-	var last uuid.UUID
-	for i, e := range page {
-		views[i], last = viewAudit(e), e.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, last)}, nil
+	return wire.ListByID(limit, page, more, viewAudit, func(e audit.Entry) uuid.UUID { return e.ID }), nil
 }
 
 // auditFilter reads the filters that the list and the export have in common.

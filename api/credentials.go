@@ -148,14 +148,11 @@ func (h *providerHandlers) unusedCredential(ctx context.Context, tenant uuid.UUI
 
 func (h *providerHandlers) listCredentials(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f vault.Filter
-	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	before, err := c.CursorID()
+	limit, before, err := c.PageByID()
 	if err != nil {
 		return wire.Reply{}, err
 	}
+	f.Limit = limit
 	if before != nil {
 		f.Before = *before
 	}
@@ -168,12 +165,7 @@ func (h *providerHandlers) listCredentials(ctx context.Context, c *wire.Call) (w
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]credentialView, len(credentials))
-	var last uuid.UUID
-	for i, cred := range credentials {
-		views[i], last = viewCredential(cred), cred.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, credentials, more, viewCredential, func(cred vault.Credential) uuid.UUID { return cred.ID }), nil
 }
 
 func (h *providerHandlers) getCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {

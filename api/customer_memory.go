@@ -120,10 +120,7 @@ func (h *customerHandlers) getFact(ctx context.Context, c *wire.Call) (wire.Repl
 func (h *customerHandlers) listFacts(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f facts.Filter
 	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
+	if f.Limit, f.Before, err = c.PageByID(); err != nil {
 		return wire.Reply{}, err
 	}
 	if f.Superseded, err = c.QueryBool("superseded"); err != nil {
@@ -150,12 +147,7 @@ func (h *customerHandlers) listFacts(ctx context.Context, c *wire.Call) (wire.Re
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]customerFact, len(page))
-	var last uuid.UUID
-	for i, one := range page {
-		views[i], last = viewFact(one), one.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, page, more, viewFact, func(one facts.Fact) uuid.UUID { return one.ID }), nil
 }
 
 type factPatch struct {

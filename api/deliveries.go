@@ -63,10 +63,7 @@ func (h *tenantHandlers) testWebhook(ctx context.Context, c *wire.Call) (wire.Re
 func (h *tenantHandlers) listDeliveries(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f := webhook.Filter{}
 	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
+	if f.Limit, f.Before, err = c.PageByID(); err != nil {
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
@@ -78,12 +75,7 @@ func (h *tenantHandlers) listDeliveries(ctx context.Context, c *wire.Call) (wire
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]deliveryView, len(page))
-	var last uuid.UUID
-	for i, d := range page {
-		views[i], last = viewDelivery(d), d.EventID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, page, more, viewDelivery, func(d webhook.Delivery) uuid.UUID { return d.EventID }), nil
 }
 
 func (h *tenantHandlers) getDelivery(ctx context.Context, c *wire.Call) (wire.Reply, error) {

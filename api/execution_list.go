@@ -120,10 +120,7 @@ func kindsOf(c *wire.Call) ([]string, error) {
 
 // readExecutionQuery reads the filters that all kinds know.
 func (h *executionHandlers) readExecutionQuery(c *wire.Call, kinds []string) (q executionQuery, err error) {
-	if q.limit, err = c.Limit(); err != nil {
-		return q, err
-	}
-	if q.before, err = c.CursorID(); err != nil {
+	if q.limit, q.before, err = c.PageByID(); err != nil {
 		return q, err
 	}
 	var v wire.Validation

@@ -158,19 +158,11 @@ func (h *approvalHandlers) listGrants(ctx context.Context, c *wire.Call) (wire.R
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]grantView, len(grants))
-	var last uuid.UUID
-	for i, g := range grants {
-		views[i], last = viewGrant(g, h.now()), g.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, grants, more, func(g desk.Grant) grantView { return viewGrant(g, h.now()) }, func(g desk.Grant) uuid.UUID { return g.ID }), nil
 }
 
 func grantFilter(c *wire.Call) (f desk.GrantFilter, err error) {
-	if f.Limit, err = c.Limit(); err != nil {
-		return f, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
+	if f.Limit, f.Before, err = c.PageByID(); err != nil {
 		return f, err
 	}
 	var v wire.Validation

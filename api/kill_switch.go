@@ -89,10 +89,7 @@ func (h *tenantHandlers) getKillSwitch(ctx context.Context, c *wire.Call) (wire.
 func (h *tenantHandlers) listKillSwitches(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	f := killswitch.Filter{}
 	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
+	if f.Limit, f.Before, err = c.PageByID(); err != nil {
 		return wire.Reply{}, err
 	}
 	switch status, given := c.Query("status"); {
@@ -105,12 +102,7 @@ func (h *tenantHandlers) listKillSwitches(ctx context.Context, c *wire.Call) (wi
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]killSwitchView, len(page))
-	var last uuid.UUID
-	for i, k := range page {
-		views[i], last = viewKillSwitch(k), k.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, page, more, viewKillSwitch, func(k killswitch.Switch) uuid.UUID { return k.ID }), nil
 }
 
 func (h *tenantHandlers) liftKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -14,21 +14,10 @@ import (
 	"strings"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/base/fault"
-	"agentruntime/internal/maps/definition"
 	"agentruntime/internal/maps/mapdef"
 	"agentruntime/internal/maps/mapgraph"
 	"agentruntime/internal/maps/stepmachine"
 )
-
-// mapVersion returns the version whose number the path names.
-func (h *mapHandlers) mapVersion(ctx context.Context, c *wire.Call) (definition.Stored, error) {
-	number, err := strconv.ParseInt(c.Param("version"), 10, 32)
-	if err != nil || number < 1 {
-		return definition.Stored{}, fault.New(fault.CodeMapNotFound, "")
-	}
-	return h.maps.Version(ctx, c.Actor.TenantID, c.ID(), int32(number))
-}
 
 // The forms of a graph.
 type graphFormat string
@@ -61,13 +50,11 @@ func (h *mapHandlers) getMapGraph(ctx context.Context, c *wire.Call) (wire.Reply
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	var number int64 // the newest version
-	if text, given := c.Query("version"); given {
-		if number, err = strconv.ParseInt(text, 10, 32); err != nil || number < 1 {
-			return wire.Reply{}, fault.Invalid("query.version", "minimum", "version is the number of a version, from 1.")
-		}
+	number, err := queryVersion(c, "version") // 0 is the newest one
+	if err != nil {
+		return wire.Reply{}, err
 	}
-	version, err := h.maps.Version(ctx, c.Actor.TenantID, c.ID(), int32(number))
+	version, err := h.maps.Version(ctx, c.Actor.TenantID, c.ID(), number)
 	if err != nil {
 		return wire.Reply{}, err
 	}

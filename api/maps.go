@@ -36,12 +36,6 @@ type Authoring interface {
 	Get(ctx context.Context, tenant, id uuid.UUID) (authoring.Checked, error)
 }
 
-// The states of a version.
-const (
-	mapDraft     = "draft"
-	mapPublished = "published" // triggers run it
-)
-
 // mapView is a Map in a list. Name, description, version, status and map_type are those of its
 // newest version.
 type mapView struct {
@@ -71,14 +65,10 @@ type mapDetail struct {
 }
 
 func viewMap(m definition.Map) mapView {
-	v := mapView{
-		ID: m.ID, Name: m.Name, Description: m.Description, Version: m.Newest, Status: mapDraft, PublishedVersion: m.Published, PublishedAt: m.PublishedAt,
+	return mapView{
+		ID: m.ID, Name: m.Name, Description: m.Description, Version: m.Newest, Status: statusOfVersion(m.Published != nil && *m.Published == m.Newest), PublishedVersion: m.Published, PublishedAt: m.PublishedAt,
 		PublishedBy: m.PublishedBy, MapType: m.MapType, CreatedAt: m.CreatedAt, CreatedBy: m.CreatedBy, UpdatedAt: m.UpdatedAt, UpdatedBy: m.UpdatedBy,
 	}
-	if m.Published != nil && *m.Published == m.Newest {
-		v.Status = mapPublished
-	}
-	return v
 }
 
 // answerMap answers with a Map, and its revision as the ETag. Warnings change without it.
@@ -126,10 +116,7 @@ func (h *mapHandlers) createMap(ctx context.Context, c *wire.Call) (wire.Reply, 
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rep := answerMap(m)
-	rep.Status = http.StatusCreated
-	rep.Header.Set("Location", "/v1/maps/"+m.ID.String())
-	return rep, nil
+	return answerCreated(answerMap(m), "/v1/maps", m.ID), nil
 }
 
 func (h *mapHandlers) putMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -212,10 +199,7 @@ func (h *mapHandlers) validateMap(ctx context.Context, c *wire.Call) (wire.Reply
 func (h *mapHandlers) listMaps(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f definition.Filter
 	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
+	if f.Limit, f.Before, err = c.PageByID(); err != nil {
 		return wire.Reply{}, err
 	}
 	if f.Published, err = c.QueryBool("published"); err != nil {
@@ -232,26 +216,13 @@ func (h *mapHandlers) listMaps(ctx context.Context, c *wire.Call) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]mapView, len(maps))
-	var last uuid.UUID
-	for i, m := range maps {
-		views[i], last = viewMap(m), m.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, maps, more, viewMap, func(m definition.Map) uuid.UUID { return m.ID }), nil
 }
 
 // mapVersionView is a version in a list.
 type mapVersionView struct {
-	MapID       uuid.UUID  `json:"map_id"`
-	Version     int32      `json:"version"`
-	Name        string     `json:"name"`
-	Status      string     `json:"status"`
-	Size        int32      `json:"size"`
-	Digest      string     `json:"digest"`
-	CreatedAt   time.Time  `json:"created_at"`
-	CreatedBy   string     `json:"created_by"`
-	PublishedAt *time.Time `json:"published_at"`
-	PublishedBy *string    `json:"published_by"`
+	MapID uuid.UUID `json:"map_id"`
+	definitionVersion
 }
 
 // mapVersionDetail is a version with its definition.
@@ -263,39 +234,22 @@ type mapVersionDetail struct {
 }
 
 func viewMapVersion(v definition.Stored) mapVersionView {
-	view := mapVersionView{
-		MapID: v.MapID, Version: v.Number, Name: v.Name, Status: mapDraft, Size: v.Size, Digest: hex.EncodeToString(v.Digest),
+	return mapVersionView{MapID: v.MapID, definitionVersion: definitionVersion{
+		Version: v.Number, Name: v.Name, Status: statusOfVersion(v.Current), Size: v.Size, Digest: hex.EncodeToString(v.Digest),
 		CreatedAt: v.CreatedAt, CreatedBy: v.CreatedBy, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy,
-	}
-	if v.Current {
-		view.Status = mapPublished
-	}
-	return view
+	}}
 }
 
 func (h *mapHandlers) listMapVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	limit, err := c.Limit()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	cursor, err := c.CursorID()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	versions, more, err := h.maps.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	views := make([]mapVersionView, len(versions))
-	var last int32
-	for i, v := range versions {
-		views[i], last = viewMapVersion(v), v.Number
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, cursorOf(last))}, nil
+	return listVersions(ctx, c, h.maps.Versions, viewMapVersion, func(v definition.Stored) int32 { return v.Number })
 }
 
 func (h *mapHandlers) getMapVersion(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	v, err := h.mapVersion(ctx, c)
+	number, err := pathVersion(c, fault.CodeMapNotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	v, err := h.maps.Version(ctx, c.Actor.TenantID, c.ID(), number)
 	if err != nil {
 		return wire.Reply{}, err
 	}

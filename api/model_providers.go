@@ -102,22 +102,14 @@ func (h *providerHandlers) getModelProvider(ctx context.Context, c *wire.Call) (
 func (h *providerHandlers) listModelProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f modelprovider.Filter
 	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
+	if f.Limit, f.Before, err = c.PageByID(); err != nil {
 		return wire.Reply{}, err
 	}
 	page, more, err := h.modelProviders.List(ctx, c.Actor.TenantID, f)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]modelProviderView, len(page))
-	var last uuid.UUID
-	for i, p := range page {
-		views[i], last = viewModelProvider(p), p.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, page, more, viewModelProvider, func(p modelprovider.Provider) uuid.UUID { return p.ID }), nil
 }
 
 type modelProviderPatch struct {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/binary"
 	"net/http"
 	"time"
 
@@ -199,10 +198,7 @@ func (h *policyHandlers) createPolicy(ctx context.Context, c *wire.Call) (wire.R
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rep := answerPolicy(p, warnings)
-	rep.Status = http.StatusCreated
-	rep.Header.Set("Location", "/v1/policies/"+p.ID.String())
-	return rep, nil
+	return answerCreated(answerPolicy(p, warnings), "/v1/policies", p.ID), nil
 }
 
 func (h *policyHandlers) getPolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -241,22 +237,15 @@ func (h *policyHandlers) listPolicies(ctx context.Context, c *wire.Call) (wire.R
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]policyView, len(policies))
-	var last uuid.UUID
-	for i, p := range policies {
-		views[i], last = viewPolicy(p), p.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, policies, more, viewPolicy, func(p policy.Policy) uuid.UUID { return p.ID }), nil
 }
 
 func policyFilter(c *wire.Call) (f policy.Filter, err error) {
-	if f.Limit, err = c.Limit(); err != nil {
-		return f, err
-	}
-	before, err := c.CursorID()
+	limit, before, err := c.PageByID()
 	if err != nil {
 		return f, err
 	}
+	f.Limit = limit
 	if before != nil {
 		f.Before = *before
 	}
@@ -282,39 +271,10 @@ type policyVersion struct {
 	ChangedBy string        `json:"changed_by"`
 }
 
+func viewPolicyVersion(v policy.Version) policyVersion {
+	return policyVersion{v.Version, v.Change, viewState(v.Policy), v.ChangedAt, v.ChangedBy}
+}
+
 func (h *policyHandlers) listPolicyVersions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	limit, err := c.Limit()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	cursor, err := c.CursorID()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	versions, more, err := h.policies.Versions(ctx, c.Actor.TenantID, c.ID(), versionOf(cursor), limit)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	views := make([]policyVersion, len(versions))
-	var last int32
-	for i, v := range versions {
-		views[i] = policyVersion{v.Version, v.Change, viewState(v.Policy), v.ChangedAt, v.ChangedBy}
-		last = v.Version
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, cursorOf(last))}, nil
-}
-
-// A cursor is a UUID. That of a version has the version number in its last bytes.
-const versionAt = 12
-
-func cursorOf(version int32) (id uuid.UUID) {
-	binary.BigEndian.PutUint32(id[versionAt:], uint32(version))
-	return id
-}
-
-func versionOf(cursor *uuid.UUID) int32 {
-	if cursor == nil {
-		return 0
-	}
-	return int32(binary.BigEndian.Uint32(cursor[versionAt:]))
+	return listVersions(ctx, c, h.policies.Versions, viewPolicyVersion, func(v policy.Version) int32 { return v.Version })
 }

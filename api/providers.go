@@ -206,12 +206,7 @@ func (h *providerHandlers) listProviders(ctx context.Context, c *wire.Call) (wir
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]providerView, len(providers))
-	var last string
-	for i, p := range providers {
-		views[i], last = viewProvider(p), p.Slug
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfter(limit, more, last)}, nil
+	return wire.List(limit, providers, more, viewProvider, func(p catalog.Provider) string { return p.Slug }), nil
 }
 
 func (h *providerHandlers) getProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {

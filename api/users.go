@@ -154,10 +154,7 @@ func (h *accountHandlers) getUser(ctx context.Context, c *wire.Call) (wire.Reply
 func (h *accountHandlers) listUsers(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var f account.UserFilter
 	var err error
-	if f.Limit, err = c.Limit(); err != nil {
-		return wire.Reply{}, err
-	}
-	if f.Before, err = c.CursorID(); err != nil {
+	if f.Limit, f.Before, err = c.PageByID(); err != nil {
 		return wire.Reply{}, err
 	}
 	f.Status, _ = c.Query("status")
@@ -165,12 +162,7 @@ func (h *accountHandlers) listUsers(ctx context.Context, c *wire.Call) (wire.Rep
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]userView, len(users))
-	var last uuid.UUID
-	for i, u := range users {
-		views[i], last = viewUser(u), u.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, users, more, viewUser, func(u account.User) uuid.UUID { return u.ID }), nil
 }
 
 type userPatch struct {

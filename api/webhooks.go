@@ -97,11 +97,7 @@ func (h *tenantHandlers) createWebhook(ctx context.Context, c *wire.Call) (wire.
 }
 
 func (h *tenantHandlers) listWebhooks(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	limit, err := c.Limit()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	before, err := c.CursorID()
+	limit, before, err := c.PageByID()
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -109,12 +105,7 @@ func (h *tenantHandlers) listWebhooks(ctx context.Context, c *wire.Call) (wire.R
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]webhookView, len(page))
-	var last uuid.UUID
-	for i, w := range page {
-		views[i], last = viewWebhook(w), w.ID
-	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(limit, more, last)}, nil
+	return wire.ListByID(limit, page, more, viewWebhook, func(w webhook.Webhook) uuid.UUID { return w.ID }), nil
 }
 
 func (h *tenantHandlers) getWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
