@@ -112,16 +112,15 @@ func (h *actionHandlers) answerExecution(ctx context.Context, r run.Run) wire.Re
 // settled returns the execution of the path. While it is under way, it waits as long as Prefer
 // says; a call without Prefer does not wait.
 func (h *actionHandlers) settled(ctx context.Context, c *wire.Call) (run.Run, error) {
-	var v wire.Validation
-	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
-	if err := v.Err(); err != nil {
+	wait, err := preferredWait(c)
+	if err != nil {
 		return run.Run{}, err
 	}
 	r, err := h.runs.Get(ctx, c.Actor, c.Param("id"))
-	if err != nil || wait == nil || *wait == 0 || r.State.Answers() {
+	if err != nil || wait == 0 || r.State.Answers() {
 		return r, err
 	}
-	if _, err := h.runs.Await(ctx, r, h.now().Add(*wait)); err != nil {
+	if _, err := h.runs.Await(ctx, r, h.now().Add(wait)); err != nil {
 		return run.Run{}, err
 	}
 	return h.runs.Get(ctx, c.Actor, c.Param("id"))

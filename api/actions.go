@@ -3,11 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"agentruntime/api/wire"
@@ -105,7 +102,7 @@ func (b runBody) request(c *wire.Call) (run.Request, error) {
 	}
 	req.DryRun = dryRunFlag(&v, req.Metadata, b.DryRun, b.DryRunSnake)
 	req.ExpiresIn = expiresIn(&v, b.ExpiresIn)
-	req.Wait = preferWait(&v, c.Request.Header.Values("Prefer"))
+	req.Wait = preferWait(&v, c)
 	if err := v.Err(); err != nil {
 		return run.Request{}, err
 	}
@@ -128,14 +125,6 @@ func (b runBody) request(c *wire.Call) (run.Request, error) {
 	return req, nil
 }
 
-// keyField reads an id of the fence's namespace where it is given.
-func keyField(path string, s *string) (string, error) {
-	if s == nil {
-		return "", nil
-	}
-	return wire.IdempotencyKeyOf(path, *s)
-}
-
 // expiresIn reads how long the run may be sent: whole seconds, at most a day.
 func expiresIn(v *wire.Validation, raw json.RawMessage) *time.Duration {
 	if raw == nil || string(raw) == "null" {
@@ -148,41 +137,6 @@ func expiresIn(v *wire.Validation, raw json.RawMessage) *time.Duration {
 		return nil
 	}
 	return &in
-}
-
-// respondsAsync reports whether the caller has sent "Prefer: respond-async" (RFC 7240): a call that
-// waits for people is then answered with 202, and not as a refusal.
-func respondsAsync(c *wire.Call) bool {
-	for preference := range preferences(c.Request.Header.Values("Prefer")) {
-		if strings.EqualFold(strings.TrimSpace(preference), "respond-async") {
-			return true
-		}
-	}
-	return false
-}
-
-// preferences returns the preferences of all lines of the header, and of lists in one line.
-func preferences(headers []string) iter.Seq[string] {
-	return strings.SplitSeq(strings.Join(headers, ","), ",")
-}
-
-// preferWait reads "Prefer: wait=N", in seconds (RFC 7240); other preferences are
-// ignored, as the RFC says.
-func preferWait(v *wire.Validation, headers []string) *time.Duration {
-	for preference := range preferences(headers) {
-		name, value, _ := strings.Cut(strings.TrimSpace(preference), "=")
-		if !strings.EqualFold(strings.TrimSpace(name), "wait") {
-			continue
-		}
-		n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
-		if err != nil || n < 0 {
-			v.Add("header.Prefer", "format", "wait is a whole number of seconds from 0 to 60.")
-			return nil
-		}
-		wait := time.Duration(min(n, 60)) * time.Second
-		return &wait
-	}
-	return nil
 }
 
 // runData is the result of a run. It joins the two shapes that the specification shows.
@@ -270,10 +224,6 @@ func runMessage(out run.Outcome) string {
 	return ""
 }
 
-// executionPath returns the path of an execution. The caller's id may contain any visible
-// character, also a slash.
-func executionPath(id string) string { return "/v1/executions/" + url.PathEscape(id) }
-
 // intercepted reports whether the call was a dry run of a write. It remains one after its
 // request was approved and sent.
 func intercepted(r run.Run) bool { return r.DryRun && r.Held && r.Operation == verb.Write }
@@ -316,10 +266,6 @@ func credentialSource(r run.Run) string {
 		return "none"
 	}
 	return "vault"
-}
-
-func milliseconds(d time.Duration) float64 {
-	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 }
 
 type evaluateBody struct {

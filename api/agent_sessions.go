@@ -55,16 +55,9 @@ type agentSession struct {
 
 func viewAgentSession(s conversation.Session) agentSession {
 	return agentSession{
-		SessionID: textOrNull(s.SessionID), AgentID: s.AgentID, CustomerID: s.Customer, Status: s.Standing(), HeldBy: userOrNull(s.HeldBy), HeldAt: utc(s.HeldAt),
+		SessionID: textOrNull(s.SessionID), AgentID: s.AgentID, CustomerID: s.Customer, Status: s.Standing(), HeldBy: byUser(s.HeldBy), HeldAt: utc(s.HeldAt),
 		EscalatedAt: s.EscalatedAt, Turns: s.Turns, Version: s.Version, Tainted: s.Tainted, TaintSources: wire.Array(s.TaintSources), CreatedAt: s.CreatedAt, LastMessageAt: s.UpdatedAt,
 	}
-}
-
-func userOrNull(id *uuid.UUID) *string {
-	if id == nil {
-		return nil
-	}
-	return new(actor.Actor{Kind: actor.User, ID: *id}.String())
 }
 
 func sessionTag(s conversation.Session) string { return wire.ViewTag(viewAgentSession(s)) }
@@ -170,7 +163,7 @@ func viewFeedback(list ...conversation.Feedback) []feedbackView {
 
 func viewSaid(one conversation.Said) sessionMessage {
 	v := sessionMessage{
-		ID: one.ID, From: one.From, By: userOrNull(one.Author), Text: redact.Text(one.Text), ExecutionID: textOrNull(one.ExecutionID), Answered: !one.Unanswered,
+		ID: one.ID, From: one.From, By: byUser(one.Author), Text: redact.Text(one.Text), ExecutionID: textOrNull(one.ExecutionID), Answered: !one.Unanswered,
 		ToolCalls: []started{}, Feedback: viewFeedback(one.Feedback...), CreatedAt: one.At,
 	}
 	for _, run := range one.Runs {

@@ -173,15 +173,10 @@ func (h *customerHandlers) listCustomers(ctx context.Context, c *wire.Call) (wir
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	views := make([]customerView, len(customers))
-	var last uuid.UUID
-	for i, one := range customers {
-		views[i], last = viewCustomer(one), one.ID
-	}
 	if f.Search != "" {
-		return wire.Reply{Data: views, Page: wire.PageAfter(f.Limit, more, placeText(place))}, nil
+		return wire.List(f.Limit, customers, more, viewCustomer, func(customer.Customer) string { return placeText(place) }), nil
 	}
-	return wire.Reply{Data: views, Page: wire.PageAfterID(f.Limit, more, last)}, nil
+	return wire.ListByID(f.Limit, customers, more, viewCustomer, func(one customer.Customer) uuid.UUID { return one.ID }), nil
 }
 
 func customerFilter(c *wire.Call) (f customer.Filter, err error) {

@@ -114,7 +114,7 @@ func (h *executionHandlers) decideChanges(ctx context.Context, c *wire.Call) (wi
 		return wire.Reply{}, err
 	}
 	var v wire.Validation
-	sel, wait := b.selection(&v), preferWait(&v, c.Request.Header.Values("Prefer"))
+	sel, wait := b.selection(&v), preferWait(&v, c)
 	reason := v.OptionalText("/reason", b.Reason, 0, maxReason)
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err

@@ -77,12 +77,3 @@ func unlessNotFound(err error) error {
 	}
 	return err
 }
-
-// texts returns values as texts.
-func texts[T ~string](values []T) []string {
-	list := make([]string, len(values))
-	for i, v := range values {
-		list[i] = string(v)
-	}
-	return list
-}

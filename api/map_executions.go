@@ -183,7 +183,7 @@ func (b triggerBody) request(c *wire.Call, id uuid.UUID) (mapruns.Request, error
 	}
 	req.Customer = v.OptionalID("/customer_id", b.CustomerID)
 	req.DryRun = dryRunFlag(&v, req.Metadata, b.DryRun, b.DryRunSnake)
-	req.Wait = preferWait(&v, c.Request.Header.Values("Prefer"))
+	req.Wait = preferWait(&v, c)
 	if b.Version != nil {
 		if req.Version = *b.Version; req.Version < 1 {
 			v.Add("/version", "minimum", "version is the number of a version, from 1.")
@@ -416,12 +416,11 @@ func (h *mapHandlers) answerMapSteps(ctx context.Context, e mapruns.Execution, a
 
 // mapSettled waits for the end of an execution as long as Prefer says.
 func (h *mapHandlers) mapSettled(ctx context.Context, c *wire.Call, e mapruns.Execution) (mapruns.Execution, error) {
-	var v wire.Validation
-	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
-	if err := v.Err(); err != nil || wait == nil || *wait == 0 {
+	wait, err := preferredWait(c)
+	if err != nil || wait == 0 {
 		return e, err
 	}
-	return h.executions.Await(ctx, e, h.now().Add(*wait))
+	return h.executions.Await(ctx, e, h.now().Add(wait))
 }
 
 // controlMap is a change of an execution of a Map that people and keys ask for.
@@ -438,14 +437,6 @@ func (h *mapHandlers) controlMap(change func(Executions, context.Context, actor.
 	}
 }
 
-// textOrNull returns nil for "".
-func textOrNull(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
 // shownMapExecution is viewMapExecution with the output and the error as others than its caller may see them.
 func shownMapExecution(ctx context.Context, executions Executions, e mapruns.Execution, now time.Time) (mapExecution, error) {
 	shown, err := executions.Shown(ctx, e)
@@ -454,13 +445,4 @@ func shownMapExecution(ctx context.Context, executions Executions, e mapruns.Exe
 		v.Output = json.RawMessage("null")
 	}
 	return v, err
-}
-
-// maskedText returns a value as others than its caller may see it.
-func maskedText(value json.RawMessage) json.RawMessage {
-	if len(value) == 0 {
-		return json.RawMessage("null")
-	}
-	out, _ := redact.NewMasker(nil).Mask(value)
-	return out
 }

@@ -26,7 +26,7 @@ func (h *mapHandlers) retryMap(ctx context.Context, c *wire.Call) (wire.Reply, e
 	}
 	var v wire.Validation
 	retry := mapruns.Retry{FromStep: v.OptionalID("/from_step", b.FromStep), Edits: b.Edits}
-	preferWait(&v, c.Request.Header.Values("Prefer"))
+	preferWait(&v, c)
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}

@@ -243,10 +243,9 @@ func (h *agentHandlers) answerTurn(ctx context.Context, t conversation.Turn, pro
 
 // turnSettled waits for the reply to a message as long as Prefer says.
 func (h *agentHandlers) turnSettled(ctx context.Context, c *wire.Call, t conversation.Turn) (conversation.Turn, error) {
-	var v wire.Validation
-	wait := preferWait(&v, c.Request.Header.Values("Prefer"))
-	if err := v.Err(); err != nil || wait == nil || *wait == 0 {
+	wait, err := preferredWait(c)
+	if err != nil || wait == 0 {
 		return t, err
 	}
-	return h.conversations.Await(ctx, t, h.now().Add(*wait))
+	return h.conversations.Await(ctx, t, h.now().Add(wait))
 }

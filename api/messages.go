@@ -149,7 +149,7 @@ func writtenTo(
 	var v wire.Validation
 	req = conversation.Request{
 		AgentID: c.ID(), Message: v.Text("/"+member, text, maxMessage), CustomerID: v.OptionalID("/customer_id", b.CustomerID), Mode: c.IdentityMode,
-		Metadata: v.Object("/metadata", b.Metadata, false), Wait: preferWait(&v, c.Request.Header.Values("Prefer")),
+		Metadata: v.Object("/metadata", b.Metadata, false), Wait: preferWait(&v, c),
 	}
 	if len(b.Identity) > 0 {
 		req.Identity = v.Object("/identity", b.Identity, false)

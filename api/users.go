@@ -23,47 +23,6 @@ type Users interface {
 	RemoveUser(ctx context.Context, who actor.Actor, id string, expect fault.Expect[account.User]) error
 }
 
-// byUser names the user who did something, in the form of created_by: "user:<id>".
-func byUser(id *uuid.UUID) *string {
-	if id == nil {
-		return nil
-	}
-	name := actor.Actor{Kind: actor.User, ID: *id}.String()
-	return &name
-}
-
-// byUsers is byUser for all who did it.
-func byUsers(ids []uuid.UUID) []string {
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = *byUser(&id)
-	}
-	return names
-}
-
-// byCaller is byUser for a key or a user.
-func byCaller(who *actor.Caller) *string {
-	if who == nil {
-		return nil
-	}
-	name := who.String()
-	return &name
-}
-
-// queryCaller reads a query parameter in the form of byCaller; nil where it is absent.
-func queryCaller(v *wire.Validation, c *wire.Call, name string) *actor.Caller {
-	raw, given := c.Query(name)
-	if !given {
-		return nil
-	}
-	who, is := actor.ParseCaller(raw)
-	if !is {
-		v.Add("query."+name, "format", name+" is key:<id> or user:<id>.")
-		return nil
-	}
-	return &who
-}
-
 type userView struct {
 	ID                  uuid.UUID  `json:"id"`
 	Email               string     `json:"email"`

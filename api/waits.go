@@ -38,7 +38,7 @@ func newWaits(connections int) *share.Pool {
 // place back.
 func (s *Server) boundWait(rt route, c *wire.Call) (leave func()) {
 	var asked wire.Validation
-	wait := preferWait(&asked, c.Request.Header.Values("Prefer"))
+	wait := preferWait(&asked, c)
 	waits := wait != nil && *wait > freeWait
 	if wait == nil {
 		waits = rt.method == http.MethodPost && rt.body == bodyRun // these wait by default
@@ -49,17 +49,17 @@ func (s *Server) boundWait(rt route, c *wire.Call) (leave func()) {
 	if leave, ok := s.waits.Try(c.Actor.TenantID.String(), ""); ok {
 		return leave
 	}
-	var preferences []string
-	for preference := range strings.SplitSeq(strings.Join(c.Request.Header.Values("Prefer"), ","), ",") {
+	var others []string
+	for preference := range preferences(c) {
 		name, _, _ := strings.Cut(strings.TrimSpace(preference), "=")
 		if name != "" && !strings.EqualFold(strings.TrimSpace(name), "wait") {
-			preferences = append(preferences, strings.TrimSpace(preference))
+			others = append(others, strings.TrimSpace(preference))
 		}
 	}
 	short := "wait=0"
 	if rt.method == http.MethodPost {
 		short = "wait=1"
 	}
-	c.Request.Header.Set("Prefer", strings.Join(append(preferences, short), ", "))
+	c.Request.Header.Set("Prefer", strings.Join(append(others, short), ", "))
 	return func() {}
 }

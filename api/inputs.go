@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/base/fault"
 )
 
@@ -41,4 +42,26 @@ func readFlag(v *wire.Validation, path string, raw json.RawMessage) bool {
 		v.Add(path, "type", "the dry-run flag is true or false.")
 	}
 	return false
+}
+
+// keyField reads an id of the fence's namespace where it is given.
+func keyField(path string, s *string) (string, error) {
+	if s == nil {
+		return "", nil
+	}
+	return wire.IdempotencyKeyOf(path, *s)
+}
+
+// queryCaller reads a query parameter in the form of byCaller; nil where it is absent.
+func queryCaller(v *wire.Validation, c *wire.Call, name string) *actor.Caller {
+	raw, given := c.Query(name)
+	if !given {
+		return nil
+	}
+	who, is := actor.ParseCaller(raw)
+	if !is {
+		v.Add("query."+name, "format", name+" is key:<id> or user:<id>.")
+		return nil
+	}
+	return &who
 }
