@@ -213,7 +213,7 @@ func (n namedRun) stream(ctx context.Context, c *wire.Call, _ *int64) error {
 		return err
 	}
 	defer place.Close()
-	return n.h.streams.streamLive(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole()}, &runSource{h: n.h, place: place, who: c.Actor, id: r.ExecutionID})
+	return n.h.streams.live(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole()}, &runSource{h: n.h, place: place, who: c.Actor, id: r.ExecutionID})
 }
 
 // runSource tells of one run.

@@ -80,7 +80,7 @@ func (f foundMapExecution) stream(ctx context.Context, c *wire.Call, since *int6
 	}
 	defer place.Close()
 	from := &mapRunSource{h: f.h, place: place, e: f.e, since: since, sent: map[string]int32{}}
-	return f.h.streams.streamLive(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole()}, from)
+	return f.h.streams.live(ctx, c, route{takes: takesKeyOrJWT, roles: anyRole()}, from)
 }
 
 func (f foundMapExecution) changes(ctx context.Context, _ *wire.Call, after int32, limit int) (wire.Reply, error) {

@@ -86,7 +86,7 @@ func (h *agentHandlers) streamReply(ctx context.Context, c *wire.Call, seat *eve
 	}
 	defer follower.Close()
 	c.ResponseHeader().Set("Location", executionPath(out.Turn.ExecutionID))
-	return h.streams.streamLive(ctx, c, asks, &replySource{h: h, c: c, seat: seat, follower: follower, cached: out.Cached, masked: !out.Turn.MaySee(c.Actor)})
+	return h.streams.live(ctx, c, asks, &replySource{h: h, c: c, seat: seat, follower: follower, cached: out.Cached, masked: !out.Turn.MaySee(c.Actor)})
 }
 
 // replySource tells of one reply while it is written.
