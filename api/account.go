@@ -93,10 +93,7 @@ func (h *accountHandlers) logIn(ctx context.Context, c *wire.Call) (wire.Reply, 
 		return wire.Reply{}, err
 	}
 	login, err := h.accounts.LogIn(ctx, c.Actor, in)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewLogin(login)), nil
+	return wire.Answer(viewLogin, login, err)
 }
 
 type acceptBody struct {
@@ -120,10 +117,7 @@ func (h *accountHandlers) acceptInvitation(ctx context.Context, c *wire.Call) (w
 		in.Name = *b.Name
 	}
 	login, err := h.accounts.AcceptInvitation(ctx, c.Actor, in)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewLogin(login)), nil
+	return wire.Answer(viewLogin, login, err)
 }
 
 type refreshBody struct {
@@ -141,10 +135,7 @@ func (h *accountHandlers) refresh(ctx context.Context, c *wire.Call) (wire.Reply
 		return wire.Reply{}, err
 	}
 	login, err := h.accounts.Refresh(ctx, c.Actor, token)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewLogin(login)), nil
+	return wire.Answer(viewLogin, login, err)
 }
 
 // logOut reads no body. The token names the session that ends.

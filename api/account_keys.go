@@ -132,10 +132,7 @@ func (h *accountHandlers) listKeys(ctx context.Context, c *wire.Call) (wire.Repl
 
 func (h *accountHandlers) getKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	key, err := h.keys.GetKey(ctx, c.Actor.TenantID, c.Param("id"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewKey(key)), nil
+	return wire.Answer(viewKey, key, err)
 }
 
 type keyPatch struct {
@@ -181,10 +178,7 @@ func (h *accountHandlers) patchKey(ctx context.Context, c *wire.Call) (wire.Repl
 	}
 	change.Expect = wire.Expect(c, keyTag)
 	key, err := h.keys.ChangeKey(ctx, c.Actor, c.Param("id"), change)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewKey(key)), nil
+	return wire.Answer(viewKey, key, err)
 }
 
 type keyRotation struct {
@@ -214,10 +208,7 @@ func (h *accountHandlers) rotateIdentitySecret(ctx context.Context, c *wire.Call
 		return wire.Reply{}, err
 	}
 	key, err := h.keys.RotateIdentitySecret(ctx, c.Actor, c.Param("id"), overlap)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewKey(key)), nil
+	return wire.Answer(viewKey, key, err)
 }
 
 func (h *accountHandlers) rotateKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -226,15 +217,9 @@ func (h *accountHandlers) rotateKey(ctx context.Context, c *wire.Call) (wire.Rep
 		return wire.Reply{}, err
 	}
 	key, err := h.keys.RotateKey(ctx, c.Actor, c.Param("id"), overlap)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewKey(key)), nil
+	return wire.Answer(viewKey, key, err)
 }
 
 func (h *accountHandlers) revokeKey(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.keys.RevokeKey(ctx, c.Actor, c.Param("id"), wire.Expect(c, keyTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.keys.RevokeKey(ctx, c.Actor, c.Param("id"), wire.Expect(c, keyTag)))
 }

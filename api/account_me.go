@@ -101,17 +101,11 @@ func (h *accountHandlers) listSessions(ctx context.Context, c *wire.Call) (wire.
 }
 
 func (h *accountHandlers) endSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.accounts.EndSession(ctx, c.Actor, c.ID()); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.accounts.EndSession(ctx, c.Actor, c.ID()))
 }
 
 func (h *accountHandlers) endOtherSessions(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.accounts.EndOtherSessions(ctx, c.Actor, c.SessionID); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.accounts.EndOtherSessions(ctx, c.Actor, c.SessionID))
 }
 
 type passwordBody struct {

@@ -96,18 +96,12 @@ func (h *accountHandlers) getInvited(ctx context.Context, c *wire.Call) (wire.Re
 // inviteUserAgain reads no body. The path names the user who is invited again.
 func (h *accountHandlers) inviteUserAgain(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	invited, err := h.accounts.InviteAgain(ctx, c.Actor, c.Param("id"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewInvited(invited)), nil
+	return wire.Answer(viewInvited, invited, err)
 }
 
 func (h *accountHandlers) getUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	u, err := h.accounts.User(ctx, c.Actor.TenantID, c.Param("id"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewUser(u)), nil
+	return wire.Answer(viewUser, u, err)
 }
 
 func (h *accountHandlers) listUsers(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -135,15 +129,9 @@ func (h *accountHandlers) patchUser(ctx context.Context, c *wire.Call) (wire.Rep
 		return wire.Reply{}, err
 	}
 	u, err := h.accounts.ChangeUser(ctx, c.Actor, c.Param("id"), account.UserChange{Role: b.Role, Name: b.Name, Expect: wire.Expect(c, userTag)})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewUser(u)), nil
+	return wire.Answer(viewUser, u, err)
 }
 
 func (h *accountHandlers) removeUser(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.accounts.RemoveUser(ctx, c.Actor, c.Param("id"), wire.Expect(c, userTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.accounts.RemoveUser(ctx, c.Actor, c.Param("id"), wire.Expect(c, userTag)))
 }

@@ -20,14 +20,20 @@ func (h *agentHandlers) kind() executionKind {
 }
 
 func (h *agentHandlers) find(ctx context.Context, c *wire.Call) (foundExecution, error) {
+	t, err := h.namedTurn(ctx, c)
+	return foundTurn{h, t}, err
+}
+
+// namedTurn returns the message or the goal that the path names.
+func (h *agentHandlers) namedTurn(ctx context.Context, c *wire.Call) (t conversation.Turn, err error) {
 	if !isExecutionID(c.Param("id")) {
-		return nil, nil
+		return t, fault.New(fault.CodeExecutionNotFound, "No message to an agent has this id.")
 	}
-	t, err := h.conversations.Get(ctx, c.Actor, c.Param("id"))
-	if err != nil {
-		return nil, unlessNotFound(err)
+	t, err = h.conversations.Get(ctx, c.Actor, c.Param("id"))
+	if fault.HasCode(err, fault.CodeExecutionNotFound) {
+		err = fault.New(fault.CodeExecutionNotFound, "No message to an agent has this id.")
 	}
-	return foundTurn{h, t}, nil
+	return t, err
 }
 
 // foundTurn is a message or a goal.

@@ -125,10 +125,7 @@ func (h *agentHandlers) getAgentSession(ctx context.Context, c *wire.Call) (wire
 }
 
 func (h *agentHandlers) deleteAgentSession(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.agentSessions.DeleteSession(ctx, c.Actor, sessionRef(c), wire.Expect(c, sessionTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.agentSessions.DeleteSession(ctx, c.Actor, sessionRef(c), wire.Expect(c, sessionTag)))
 }
 
 // sessionMessage is one thing that was said in a session. What was said is masked.
@@ -259,15 +256,11 @@ func (h *agentHandlers) rateReply(ctx context.Context, c *wire.Call) (wire.Reply
 	if err := v.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	found, err := h.find(ctx, c)
+	t, err := h.namedTurn(ctx, c)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	t, is := found.(foundTurn)
-	if !is {
-		return wire.Reply{}, fault.New(fault.CodeExecutionNotFound, "No message to an agent has this id.")
-	}
-	if f, err = h.agentSessions.Rate(ctx, c.Actor, t.t, f); err != nil {
+	if f, err = h.agentSessions.Rate(ctx, c.Actor, t, f); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(viewFeedback(f)[0]), nil

@@ -149,10 +149,7 @@ func (h *agentHandlers) patchAgent(ctx context.Context, c *wire.Call) (wire.Repl
 }
 
 func (h *agentHandlers) deleteAgent(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.agents.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.agents.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)))
 }
 
 func (h *agentHandlers) listAgents(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -1,7 +1,9 @@
 // Package api is the HTTP surface. It has the table of routes, with the credential that
 // each takes, and one thin handler for each operation: decode, call one domain method,
-// encode. It contains no rule of the domain and no query. What handlers share is in
-// package wire.
+// encode. It contains no rule of the domain and no query. Handlers belong to an area, such as
+// Maps or customers: areas.go has a struct for each, with the services that its handlers call,
+// and the names of its files begin with the area. The endpoints of executions ask the areas by a
+// registry of kinds (execution_kinds.go). What handlers share is in package wire.
 package api
 
 import (
@@ -143,15 +145,41 @@ func (d Deps) missing() (names []string) {
 		name string
 		has  bool
 	}{
-		{"Auth", d.Auth != nil}, {"Revocations", d.Revocations != nil}, {"Log", d.Log != nil}, {"Ready", d.Ready != nil}, {"Addresses", d.Addresses != nil},
-		{"Accounts", d.Accounts != nil}, {"Keys", d.Keys != nil}, {"Catalog", d.Catalog != nil}, {"Tooling", d.Tooling != nil},
-		{"Providers", d.Providers != nil}, {"Importer", d.Importer != nil}, {"Credentials", d.Credentials != nil}, {"Runs", d.Runs != nil},
-		{"Files", d.Files != nil}, {"Approvals", d.Approvals != nil}, {"Policies", d.Policies != nil}, {"Audit", d.Audit != nil},
-		{"Events", d.Events != nil}, {"Webhooks", d.Webhooks != nil}, {"Creations", d.Creations != nil}, {"Customers", d.Customers != nil},
-		{"Facts", d.Facts != nil}, {"RateLimits", d.RateLimits != nil}, {"Budgets", d.Budgets != nil}, {"KillSwitches", d.KillSwitches != nil},
-		{"ModelProviders", d.ModelProviders != nil}, {"Maps", d.Maps != nil}, {"Agents", d.Agents != nil}, {"Advice", d.Advice != nil},
-		{"Authoring", d.Authoring != nil}, {"Executions", d.Executions != nil}, {"Conversations", d.Conversations != nil},
-		{"GoalChanges", d.GoalChanges != nil}, {"AgentSessions", d.AgentSessions != nil}, {"Sandboxes", d.Sandboxes != nil},
+		{"Auth", d.Auth != nil},
+		{"Revocations", d.Revocations != nil},
+		{"Log", d.Log != nil},
+		{"Ready", d.Ready != nil},
+		{"Addresses", d.Addresses != nil},
+		{"Accounts", d.Accounts != nil},
+		{"Keys", d.Keys != nil},
+		{"Catalog", d.Catalog != nil},
+		{"Tooling", d.Tooling != nil},
+		{"Providers", d.Providers != nil},
+		{"Importer", d.Importer != nil},
+		{"Credentials", d.Credentials != nil},
+		{"Runs", d.Runs != nil},
+		{"Files", d.Files != nil},
+		{"Approvals", d.Approvals != nil},
+		{"Policies", d.Policies != nil},
+		{"Audit", d.Audit != nil},
+		{"Events", d.Events != nil},
+		{"Webhooks", d.Webhooks != nil},
+		{"Creations", d.Creations != nil},
+		{"Customers", d.Customers != nil},
+		{"Facts", d.Facts != nil},
+		{"RateLimits", d.RateLimits != nil},
+		{"Budgets", d.Budgets != nil},
+		{"KillSwitches", d.KillSwitches != nil},
+		{"ModelProviders", d.ModelProviders != nil},
+		{"Maps", d.Maps != nil},
+		{"Agents", d.Agents != nil},
+		{"Advice", d.Advice != nil},
+		{"Authoring", d.Authoring != nil},
+		{"Executions", d.Executions != nil},
+		{"Conversations", d.Conversations != nil},
+		{"GoalChanges", d.GoalChanges != nil},
+		{"AgentSessions", d.AgentSessions != nil},
+		{"Sandboxes", d.Sandboxes != nil},
 	} {
 		if !required.has {
 			names = append(names, required.name)

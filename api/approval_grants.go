@@ -143,10 +143,7 @@ func (h *approvalHandlers) patchGrant(ctx context.Context, c *wire.Call) (wire.R
 func (h *approvalHandlers) grantTag(g desk.Grant) string { return wire.ViewTag(viewGrant(g, h.now())) }
 
 func (h *approvalHandlers) revokeGrant(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.approvals.RevokeGrant(ctx, c.Actor, c.ID(), wire.Expect(c, h.grantTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.approvals.RevokeGrant(ctx, c.Actor, c.ID(), wire.Expect(c, h.grantTag)))
 }
 
 func (h *approvalHandlers) listGrants(ctx context.Context, c *wire.Call) (wire.Reply, error) {

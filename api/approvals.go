@@ -136,10 +136,7 @@ func detailApproval(a desk.Detailed) approvalDetail {
 
 func (h *approvalHandlers) getApproval(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	a, err := h.approvals.Get(ctx, c.Actor.TenantID, c.Param("id"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(detailApproval(a)), nil
+	return wire.Answer(detailApproval, a, err)
 }
 
 func (h *approvalHandlers) listApprovals(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -269,8 +266,5 @@ func (h *approvalHandlers) decide(ctx context.Context, c *wire.Call, in desk.Inp
 		return wire.Reply{}, invalid
 	}
 	a, err := h.approvals.Decide(ctx, c.Actor, c.Param("id"), in)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(detailApproval(a)), nil
+	return wire.Answer(detailApproval, a, err)
 }

@@ -40,8 +40,5 @@ func (h *customerHandlers) eraseCustomer(ctx context.Context, c *wire.Call) (wir
 
 func (h *customerHandlers) getErasure(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	e, err := h.customers.Erasure(ctx, c.Actor.TenantID, c.ID())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewErasure(e)), nil
+	return wire.Answer(viewErasure, e, err)
 }

@@ -86,10 +86,7 @@ func (h *customerHandlers) putCustomer(ctx context.Context, c *wire.Call) (wire.
 
 func (h *customerHandlers) getCustomer(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	got, err := h.customers.Get(ctx, c.Actor.TenantID, c.Param("id"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewCustomer(got)), nil
+	return wire.Answer(viewCustomer, got, err)
 }
 
 func customerTag(c customer.Customer) string { return wire.ViewTag(viewCustomer(c)) }
@@ -136,10 +133,7 @@ func (h *customerHandlers) patchCustomer(ctx context.Context, c *wire.Call) (wir
 	}
 	p.Expect = wire.Expect(c, customerTag)
 	got, err := h.customers.Change(ctx, c.Actor, c.Param("id"), p)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewCustomer(got)), nil
+	return wire.Answer(viewCustomer, got, err)
 }
 
 type customerMerge struct {
@@ -158,10 +152,7 @@ func (h *customerHandlers) mergeCustomer(ctx context.Context, c *wire.Call) (wir
 		return wire.Reply{}, err
 	}
 	got, err := h.customers.Merge(ctx, c.Actor, c.Param("id"), other)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewCustomer(got)), nil
+	return wire.Answer(viewCustomer, got, err)
 }
 
 func (h *customerHandlers) listCustomers(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -85,7 +84,7 @@ func queryVersion(c *wire.Call, name string) (int32, error) {
 	}
 	number, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || number < 1 {
-		return 0, fault.Invalid("query."+name, "minimum", fmt.Sprintf("%s is the number of a version, from 1.", name))
+		return 0, fault.Invalid("query."+name, "minimum", name+" is the number of a version, from 1.")
 	}
 	return int32(number), nil
 }

@@ -25,7 +25,8 @@ type executionKind struct {
 	statuses []string
 	// list returns a page of the executions that have one of the kinds.
 	list func(ctx context.Context, c *wire.Call, q executionQuery, kinds []string) (page []listed, more bool, err error)
-	// find returns the execution that the path names, and nil where it names none of this kind.
+	// find returns the execution that the path names. It refuses with EXECUTION_NOT_FOUND where the
+	// path names none of this kind.
 	find func(ctx context.Context, c *wire.Call) (foundExecution, error)
 	// unresolvable says why no person sets the outcome of one; "" says nothing.
 	unresolvable string
@@ -60,7 +61,8 @@ func (h *executionHandlers) kinds() []executionKind {
 // find returns the execution that the path names, with its row of the registry.
 func (h *executionHandlers) find(ctx context.Context, c *wire.Call) (foundExecution, executionKind, error) {
 	for _, kind := range h.kinds() {
-		if e, err := kind.find(ctx, c); err != nil || e != nil {
+		e, err := kind.find(ctx, c)
+		if !fault.HasCode(err, fault.CodeExecutionNotFound) {
 			return e, kind, err
 		}
 	}
@@ -69,11 +71,3 @@ func (h *executionHandlers) find(ctx context.Context, c *wire.Call) (foundExecut
 
 // isExecutionID reports whether a text has the form of an execution_id. Only runs have other names.
 func isExecutionID(id string) bool { return strings.HasPrefix(id, "exec_") }
-
-// unlessNotFound returns nil for EXECUTION_NOT_FOUND, so that other kinds are asked.
-func unlessNotFound(err error) error {
-	if fault.HasCode(err, fault.CodeExecutionNotFound) {
-		return nil
-	}
-	return err
-}

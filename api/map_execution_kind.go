@@ -24,26 +24,20 @@ func (h *mapHandlers) kind() executionKind {
 }
 
 func (h *mapHandlers) find(ctx context.Context, c *wire.Call) (foundExecution, error) {
-	if !isExecutionID(c.Param("id")) {
-		return nil, nil
-	}
-	e, err := h.executions.Get(ctx, c.Actor, c.Param("id"))
-	if err != nil {
-		return nil, unlessNotFound(err)
-	}
-	return foundMapExecution{h, e}, nil
+	e, err := h.namedExecution(ctx, c)
+	return foundMapExecution{h, e}, err
 }
 
 // namedExecution returns the execution of a Map that the path names.
-func (h *mapHandlers) namedExecution(ctx context.Context, c *wire.Call) (mapruns.Execution, error) {
-	found, err := h.find(ctx, c)
-	if err != nil {
-		return mapruns.Execution{}, err
+func (h *mapHandlers) namedExecution(ctx context.Context, c *wire.Call) (e mapruns.Execution, err error) {
+	if !isExecutionID(c.Param("id")) {
+		return e, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 	}
-	if e, is := found.(foundMapExecution); is {
-		return e.e, nil
+	e, err = h.executions.Get(ctx, c.Actor, c.Param("id"))
+	if fault.HasCode(err, fault.CodeExecutionNotFound) {
+		err = fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
 	}
-	return mapruns.Execution{}, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
+	return e, err
 }
 
 // foundMapExecution is an execution of a Map.

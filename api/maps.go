@@ -140,10 +140,7 @@ func (h *mapHandlers) getMap(ctx context.Context, c *wire.Call) (wire.Reply, err
 }
 
 func (h *mapHandlers) deleteMap(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.maps.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.maps.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)))
 }
 
 type publishBody struct {

@@ -222,10 +222,7 @@ func (h *policyHandlers) putPolicy(ctx context.Context, c *wire.Call) (wire.Repl
 }
 
 func (h *policyHandlers) deletePolicy(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.policies.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.policies.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, wire.VersionTag)))
 }
 
 func (h *policyHandlers) listPolicies(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -18,10 +18,7 @@ func maskingTag(paths []policy.MaskPath) string { return wire.ViewTag(viewMaskin
 
 func (h *policyHandlers) getMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	paths, err := h.policies.Masking(ctx, c.Actor.TenantID)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewMasking(paths)), nil
+	return wire.Answer(viewMasking, paths, err)
 }
 
 func (h *policyHandlers) putMasking(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -37,8 +34,5 @@ func (h *policyHandlers) putMasking(ctx context.Context, c *wire.Call) (wire.Rep
 		return wire.Reply{}, err
 	}
 	paths, err := h.policies.SetMasking(ctx, c.Actor, b.Paths, wire.Expect(c, maskingTag))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewMasking(paths)), nil
+	return wire.Answer(viewMasking, paths, err)
 }

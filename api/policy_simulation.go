@@ -124,10 +124,7 @@ func (h *policyHandlers) simulatePolicy(ctx context.Context, c *wire.Call) (wire
 	}
 	defer h.burst()() // it has many runs in memory
 	m, err := h.policies.Simulate(ctx, c.Actor.TenantID, in)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewSimulation(m)), nil
+	return wire.Answer(viewSimulation, m, err)
 }
 
 type coverage struct {

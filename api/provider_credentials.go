@@ -170,10 +170,7 @@ func (h *providerHandlers) listCredentials(ctx context.Context, c *wire.Call) (w
 
 func (h *providerHandlers) getCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	cred, err := h.credentials.Get(ctx, c.Actor.TenantID, c.ID())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewCredential(cred)), nil
+	return wire.Answer(viewCredential, cred, err)
 }
 
 type credentialPatch struct {
@@ -204,17 +201,11 @@ func (h *providerHandlers) patchCredential(ctx context.Context, c *wire.Call) (w
 		p.ExpiresAt = &at
 	}
 	cred, err := h.credentials.Update(ctx, c.Actor, c.ID(), p)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewCredential(cred)), nil
+	return wire.Answer(viewCredential, cred, err)
 }
 
 func (h *providerHandlers) deleteCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.credentials.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, credentialTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.credentials.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, credentialTag)))
 }
 
 type validation struct {
@@ -253,8 +244,5 @@ func (h *providerHandlers) rotateCredential(ctx context.Context, c *wire.Call) (
 		return wire.Reply{}, err
 	}
 	cred, err := h.credentials.Rotate(ctx, c.Actor, c.ID(), data, expires)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewCredential(cred)), nil
+	return wire.Answer(viewCredential, cred, err)
 }

@@ -93,10 +93,7 @@ func (h *providerHandlers) createModelProvider(ctx context.Context, c *wire.Call
 
 func (h *providerHandlers) getModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	p, err := h.modelProviders.Get(ctx, c.Actor.TenantID, c.ID())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewModelProvider(p)), nil
+	return wire.Answer(viewModelProvider, p, err)
 }
 
 func (h *providerHandlers) listModelProviders(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -124,15 +121,9 @@ func (h *providerHandlers) patchModelProvider(ctx context.Context, c *wire.Call)
 		return wire.Reply{}, err
 	}
 	p, err := h.modelProviders.Update(ctx, c.Actor, c.ID(), b.DefaultModel, modelprovider.Change(b.Dialect), wire.Expect(c, modelProviderTag))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewModelProvider(p)), nil
+	return wire.Answer(viewModelProvider, p, err)
 }
 
 func (h *providerHandlers) deleteModelProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.modelProviders.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, modelProviderTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.modelProviders.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, modelProviderTag)))
 }

@@ -34,16 +34,10 @@ func viewOffer(o catalog.Offer) offerView {
 
 func (h *providerHandlers) enableProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	o, err := h.providers.Enable(ctx, c.Actor, c.Param("slug"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewOffer(o)), nil
+	return wire.Answer(viewOffer, o, err)
 }
 
 func (h *providerHandlers) disableProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	o, err := h.providers.Disable(ctx, c.Actor, c.Param("slug"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewOffer(o)), nil
+	return wire.Answer(viewOffer, o, err)
 }

@@ -66,10 +66,7 @@ func (h *providerHandlers) previewImport(ctx context.Context, c *wire.Call) (wir
 		return wire.Reply{}, err
 	}
 	p, err := h.importer.Preview(ctx, c.Actor, in)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewPreview(p)), nil
+	return wire.Answer(viewPreview, p, err)
 }
 
 func viewPreview(p importing.Preview) importPreview {

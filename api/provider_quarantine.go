@@ -65,8 +65,5 @@ func (h *providerHandlers) acceptVerb(ctx context.Context, c *wire.Call) (wire.R
 		return wire.Reply{}, err
 	}
 	v, err := h.catalog.Accept(ctx, c.Actor, name, form)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewVerb(v)), nil
+	return wire.Answer(viewVerb, v, err)
 }

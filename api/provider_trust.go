@@ -81,10 +81,7 @@ func (h *providerHandlers) trustVerb(ctx context.Context, c *wire.Call) (wire.Re
 		return wire.Reply{}, err
 	}
 	changed, err := h.catalog.TrustVerb(ctx, c.Actor, name, catalog.Said{Trust: trust, Places: places, Egress: b.Egress})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewVerb(changed)), nil
+	return wire.Answer(viewVerb, changed, err)
 }
 
 // verbOfPath returns the verb that the path names.

@@ -230,8 +230,5 @@ func (h *providerHandlers) getImported(ctx context.Context, c *wire.Call) (wire.
 }
 
 func (h *providerHandlers) deleteProvider(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.providers.DeleteProvider(ctx, c.Actor, c.Param("slug"), wire.Expect(c, providerTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.providers.DeleteProvider(ctx, c.Actor, c.Param("slug"), wire.Expect(c, providerTag)))
 }

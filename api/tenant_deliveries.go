@@ -80,10 +80,7 @@ func (h *tenantHandlers) listDeliveries(ctx context.Context, c *wire.Call) (wire
 
 func (h *tenantHandlers) getDelivery(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	d, err := h.webhooks.Delivery(ctx, c.Actor.TenantID, c.ID(), c.Param("delivery"))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewDelivery(d)), nil
+	return wire.Answer(viewDelivery, d, err)
 }
 
 func (h *tenantHandlers) redeliver(ctx context.Context, c *wire.Call) (wire.Reply, error) {

@@ -80,10 +80,7 @@ func (h *tenantHandlers) setKillSwitch(ctx context.Context, c *wire.Call) (wire.
 
 func (h *tenantHandlers) getKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	k, err := h.killSwitches.Get(ctx, c.Actor.TenantID, c.ID())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewKillSwitch(k)), nil
+	return wire.Answer(viewKillSwitch, k, err)
 }
 
 func (h *tenantHandlers) listKillSwitches(ctx context.Context, c *wire.Call) (wire.Reply, error) {
@@ -106,8 +103,5 @@ func (h *tenantHandlers) listKillSwitches(ctx context.Context, c *wire.Call) (wi
 }
 
 func (h *tenantHandlers) liftKillSwitch(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.killSwitches.Lift(ctx, c.Actor, c.ID(), wire.Expect(c, killSwitchTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.killSwitches.Lift(ctx, c.Actor, c.ID(), wire.Expect(c, killSwitchTag)))
 }

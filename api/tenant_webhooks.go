@@ -110,10 +110,7 @@ func (h *tenantHandlers) listWebhooks(ctx context.Context, c *wire.Call) (wire.R
 
 func (h *tenantHandlers) getWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	w, err := h.webhooks.Get(ctx, c.Actor.TenantID, c.ID())
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewWebhook(w)), nil
+	return wire.Answer(viewWebhook, w, err)
 }
 
 type webhookPatch struct {
@@ -138,10 +135,7 @@ func (h *tenantHandlers) patchWebhook(ctx context.Context, c *wire.Call) (wire.R
 }
 
 func (h *tenantHandlers) deleteWebhook(ctx context.Context, c *wire.Call) (wire.Reply, error) {
-	if err := h.webhooks.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, webhookTag)); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Deleted(), nil
+	return wire.DeletedUnless(h.webhooks.Delete(ctx, c.Actor, c.ID(), wire.Expect(c, webhookTag)))
 }
 
 type webhookRotation struct {
@@ -154,8 +148,5 @@ func (h *tenantHandlers) rotateWebhookSecret(ctx context.Context, c *wire.Call) 
 		return wire.Reply{}, err
 	}
 	w, err := h.webhooks.Rotate(ctx, c.Actor, c.ID(), b.Secret)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(viewWebhook(w)), nil
+	return wire.Answer(viewWebhook, w, err)
 }

@@ -33,6 +33,22 @@ func Created(location string, data any) Reply {
 // Deleted answers that the resource no longer exists.
 func Deleted() Reply { return OK(map[string]bool{"deleted": true}) }
 
+// DeletedUnless is Deleted, or the refusal err.
+func DeletedUnless(err error) (Reply, error) {
+	if err != nil {
+		return Reply{}, err
+	}
+	return Deleted(), nil
+}
+
+// Answer answers 200 with a value as view shows it. Where err is a refusal, there is no value.
+func Answer[T, V any](view func(T) V, value T, err error) (Reply, error) {
+	if err != nil {
+		return Reply{}, err
+	}
+	return OK(view(value)), nil
+}
+
 // Array returns items, and an empty array for nil: arrays are never null.
 func Array[T any](items []T) []T {
 	if items == nil {
