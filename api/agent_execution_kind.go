@@ -25,15 +25,8 @@ func (h *agentHandlers) find(ctx context.Context, c *wire.Call) (foundExecution,
 }
 
 // namedTurn returns the message or the goal that the path names.
-func (h *agentHandlers) namedTurn(ctx context.Context, c *wire.Call) (t conversation.Turn, err error) {
-	if !isExecutionID(c.Param("id")) {
-		return t, fault.New(fault.CodeExecutionNotFound, "No message to an agent has this id.")
-	}
-	t, err = h.conversations.Get(ctx, c.Actor, c.Param("id"))
-	if fault.HasCode(err, fault.CodeExecutionNotFound) {
-		err = fault.New(fault.CodeExecutionNotFound, "No message to an agent has this id.")
-	}
-	return t, err
+func (h *agentHandlers) namedTurn(ctx context.Context, c *wire.Call) (conversation.Turn, error) {
+	return namedExecution(ctx, c, h.conversations.Get, "No message to an agent has this id.")
 }
 
 // foundTurn is a message or a goal.

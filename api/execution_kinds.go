@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"agentruntime/api/wire"
+	"agentruntime/internal/base/actor"
 	"agentruntime/internal/base/fault"
 )
 
@@ -16,6 +17,9 @@ const (
 	kindGoal    = "goal"
 	kindAll     = "all" // lists executions of all kinds in one list
 )
+
+// allKinds returns the kinds in the order in which answers list them.
+func allKinds() []string { return []string{kindAction, kindMap, kindMessage, kindGoal} }
 
 // executionKind is a row of the registry: what the endpoints of executions need to know about
 // executions that are stored together. A new kind of execution is one more row.
@@ -69,5 +73,13 @@ func (h *executionHandlers) find(ctx context.Context, c *wire.Call) (foundExecut
 	return nil, executionKind{}, fault.New(fault.CodeExecutionNotFound, "")
 }
 
-// isExecutionID reports whether a text has the form of an execution_id. Only runs have other names.
-func isExecutionID(id string) bool { return strings.HasPrefix(id, "exec_") }
+// namedExecution returns the execution that the path names. none is what the refusal says where there
+// is none.
+func namedExecution[T any](ctx context.Context, c *wire.Call, get func(ctx context.Context, who actor.Actor, id string) (T, error), none string) (e T, err error) {
+	if id := c.Param("id"); strings.HasPrefix(id, "exec_") { // only runs have other names
+		if e, err = get(ctx, c.Actor, id); !fault.HasCode(err, fault.CodeExecutionNotFound) {
+			return e, err
+		}
+	}
+	return e, fault.New(fault.CodeExecutionNotFound, none)
+}

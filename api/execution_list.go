@@ -86,7 +86,7 @@ func (h *executionHandlers) listExecutions(ctx context.Context, c *wire.Call) (w
 // kind that is named must know each filter, which it would ignore otherwise.
 func kindsOf(c *wire.Call) ([]string, error) {
 	var v wire.Validation
-	kind := wire.QueryOneOf(&v, c, "kind", kindAction, kindMap, kindMessage, kindGoal, kindAll)
+	kind := wire.QueryOneOf(&v, c, "kind", append(allKinds(), kindAll)...)
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func kindsOf(c *wire.Call) ([]string, error) {
 	case "":
 		kinds = []string{kindAction}
 	case kindAll:
-		kinds = []string{kindAction, kindMap, kindMessage, kindGoal}
+		kinds = allKinds()
 	}
 	filters := knownBy()
 	names := make([]string, 0, len(filters))

@@ -45,7 +45,7 @@ func (r *runner) Shown(_ context.Context, got run.Run) run.Run { return got }
 func runsServer(t *testing.T, r *runner, now func() time.Time) *Server {
 	t.Helper()
 	d := deskDeps(newDesk())
-	d.Runs, d.Now = r, now
+	d.Runs, d.Now, d.Executions, d.Conversations = r, now, struct{ Executions }{}, struct{ Conversations }{}
 	return bareServer(d)
 }
 
@@ -127,4 +127,16 @@ func TestExecutionTagStaysWhileNothingHappens(t *testing.T) {
 	require.Equal(t, http.StatusNotModified, ask(t, s, http.MethodGet, "/v1/executions/e", "jwt", "", "If-None-Match", first).Code)
 	r.over = true
 	require.NotEqual(t, first, tag())
+}
+
+func TestRegistryHasEachKindOfExecutionOnce(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, kind := range assemble(Deps{}).executions.kinds() {
+		names = append(names, kind.names...)
+		require.NotEmpty(t, kind.statuses, kind.names)
+		require.NotNil(t, kind.list, kind.names)
+		require.NotNil(t, kind.find, kind.names)
+	}
+	require.ElementsMatch(t, allKinds(), names)
 }

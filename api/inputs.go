@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"agentruntime/api/wire"
 	"agentruntime/internal/base/actor"
@@ -64,4 +65,13 @@ func queryCaller(v *wire.Validation, c *wire.Call, name string) *actor.Caller {
 		return nil
 	}
 	return &who
+}
+
+// optionalTime reads a time that may be left out.
+func optionalTime(v *wire.Validation, path string, text *string) *time.Time {
+	if text == nil {
+		return nil
+	}
+	at := v.Time(path, text).UTC().Truncate(time.Microsecond)
+	return &at
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"agentruntime/api/wire"
-	"agentruntime/internal/base/fault"
 	mapruns "agentruntime/internal/maps/execution"
 	"agentruntime/internal/maps/stepmachine"
 	"agentruntime/internal/record/event"
@@ -29,15 +28,8 @@ func (h *mapHandlers) find(ctx context.Context, c *wire.Call) (foundExecution, e
 }
 
 // namedExecution returns the execution of a Map that the path names.
-func (h *mapHandlers) namedExecution(ctx context.Context, c *wire.Call) (e mapruns.Execution, err error) {
-	if !isExecutionID(c.Param("id")) {
-		return e, fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
-	}
-	e, err = h.executions.Get(ctx, c.Actor, c.Param("id"))
-	if fault.HasCode(err, fault.CodeExecutionNotFound) {
-		err = fault.New(fault.CodeExecutionNotFound, "No execution of a Map has this id.")
-	}
-	return e, err
+func (h *mapHandlers) namedExecution(ctx context.Context, c *wire.Call) (mapruns.Execution, error) {
+	return namedExecution(ctx, c, h.executions.Get, "No execution of a Map has this id.")
 }
 
 // foundMapExecution is an execution of a Map.

@@ -95,15 +95,6 @@ type credentialBody struct {
 	ExpiresAt    *string         `json:"expires_at"`
 }
 
-// optionalTime reads a time that may be left out.
-func optionalTime(v *wire.Validation, path string, text *string) *time.Time {
-	if text == nil {
-		return nil
-	}
-	at := v.Time(path, text).UTC().Truncate(time.Microsecond)
-	return &at
-}
-
 func (h *providerHandlers) createCredential(ctx context.Context, c *wire.Call) (wire.Reply, error) {
 	var b credentialBody
 	if err := c.DecodeExact(&b, "/data/schemes"); err != nil {
