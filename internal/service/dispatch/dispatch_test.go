@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/db/dbsqlc"
@@ -92,15 +91,6 @@ type tools struct {
 	caller *echo
 	by     actor.Actor
 	db     testkit.DB
-}
-
-func (w *tools) exec(t *testing.T, sql string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), w.db.AdminURL)
-	require.NoError(t, err)
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	_, err = conn.Exec(t.Context(), sql)
-	require.NoError(t, err)
 }
 
 func newTools(t *testing.T) *tools {
