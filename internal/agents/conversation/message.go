@@ -208,6 +208,9 @@ func (s *Service) Message(ctx context.Context, who actor.Actor, req Request) (Ou
 		return out, err
 	}
 	out.Turn, err = s.Await(ctx, out.Turn, until)
+	if fault.HasCode(err, fault.CodeExecutionNotFound) {
+		return out, fault.New(fault.CodeConflict, "The session was deleted while this message was answered, and the message with it.")
+	}
 	return out, err
 }
 
@@ -452,7 +455,14 @@ func (s *Service) Await(ctx context.Context, t Turn, until time.Time) (Turn, err
 		}
 		row, err := s.q.AwaitedTurn(ctx, s.d.DB.Tenant(t.TenantID), dbsqlc.AwaitedTurnParams{TenantID: t.TenantID, ID: t.ID})
 		if err == nil && (last || row.Replies > 0 || State(row.State) == Ended) {
-			return s.read(ctx, t.Ref())
+			t, err = s.read(ctx, t.Ref())
+			if err == nil {
+				return t, nil
+			}
+			last = true
+		}
+		if db.IsNoRows(err) { // its session was deleted
+			return t, fault.New(fault.CodeExecutionNotFound, "")
 		}
 		if err != nil && (last || !fault.HasCode(err, fault.CodeServiceUnavailable)) {
 			return t, fmt.Errorf("conversation: await: %w", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"agentruntime/internal/base/datakey"
+	"agentruntime/internal/base/fault"
 	"agentruntime/internal/base/flow"
 )
 
@@ -86,4 +87,16 @@ func TestSweeperAsksLessAndLessAboutMessagesThatWait(t *testing.T) {
 		require.Less(t, d.now.Sub(turn.UpdatedAt), 6*time.Hour)
 		require.NoError(t, d.Sweep(t.Context()))
 	}
+}
+
+// A session is deleted while the caller waits for the reply: that is no fault of ours.
+func TestMessageOfASessionThatIsDeletedMeanwhileIsNotFound(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ref := d.turn(d.tenant, nil, Working, d.now)
+	turn, err := d.read(t.Context(), ref)
+	require.NoError(t, err)
+	d.exec("DELETE FROM turns WHERE id = $1", ref.ID)
+	_, err = d.Await(t.Context(), turn, time.Now())
+	require.True(t, fault.HasCode(err, fault.CodeExecutionNotFound), "%v", err)
 }
