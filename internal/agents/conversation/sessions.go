@@ -143,11 +143,15 @@ func (s *Service) noSession(ctx context.Context, tenant uuid.UUID, ref SessionRe
 	return fault.New(fault.CodeSessionNotFound, "The agent has no such session.")
 }
 
+// deadlocks is how often withSession tries again after a deadlock. People, messages and a deletion may change a
+// session and its messages at once.
+const deadlocks = 5
+
 // withSession runs change in a transaction in which nothing else changes who answers in the session,
-// and returns the session as it is afterwards.
+// and returns the session as it is afterwards. After a deadlock, which undoes all of it, it runs again.
 func (s *Service) withSession(ctx context.Context, tenant uuid.UUID, ref SessionRef, change func(tx pgx.Tx, found *Session) error) (found Session, err error) {
 	unknown := false
-	err = s.d.DB.InTenant(ctx, tenant, func(tx pgx.Tx) error {
+	try := func(tx pgx.Tx) error {
 		row, err := s.q.LockAgentSession(ctx, tx, dbsqlc.LockAgentSessionParams{TenantID: tenant, AgentID: ref.AgentID, SessionID: ref.SessionID})
 		if unknown = db.IsNoRows(err); unknown {
 			return nil
@@ -157,7 +161,11 @@ func (s *Service) withSession(ctx context.Context, tenant uuid.UUID, ref Session
 		}
 		found = sessionOf(ref.AgentID, dbsqlc.GetConversationRow(row))
 		return change(tx, &found)
-	})
+	}
+	err = s.d.DB.InTenant(ctx, tenant, try)
+	for n := 0; n < deadlocks && db.IsDeadlock(err); n++ {
+		err = s.d.DB.InTenant(ctx, tenant, try)
+	}
 	if err == nil && unknown {
 		err = s.noSession(ctx, tenant, ref)
 	}
