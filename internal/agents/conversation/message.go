@@ -209,7 +209,7 @@ func (s *Service) Message(ctx context.Context, who actor.Actor, req Request) (Ou
 	}
 	out.Turn, err = s.Await(ctx, out.Turn, until)
 	if fault.HasCode(err, fault.CodeExecutionNotFound) {
-		return out, fault.New(fault.CodeConflict, "The session was deleted while this message was answered, and the message with it.")
+		return out, fault.New(fault.CodeConflict, "The session was deleted before this call was answered, and the message with it.")
 	}
 	return out, err
 }

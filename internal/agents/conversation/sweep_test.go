@@ -89,7 +89,7 @@ func TestSweeperAsksLessAndLessAboutMessagesThatWait(t *testing.T) {
 	}
 }
 
-// A session is deleted while the caller waits for the reply: that is no fault of ours.
+// A message has ended, and its session is deleted before the caller is answered: that is no fault of ours.
 func TestMessageOfASessionThatIsDeletedMeanwhileIsNotFound(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
